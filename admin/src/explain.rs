@@ -476,8 +476,8 @@ fn question(asked: &Value, limits: &HeadLimits) -> Result<Result<Request, Reject
         let detail = format!("{:?} is a pattern, not a URL; write the URL of one page.", shown_target(url));
         return Err(InputError::at("url", detail));
     }
-    if target.contains("=***") {
-        let detail = format!("{url:?} has values that are hidden (***): replace them with the real ones.");
+    if target.contains("***") {
+        let detail = format!("{url:?} has parts that are hidden (***): replace them with the real ones.");
         return Err(InputError::at("url", detail));
     }
     let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };

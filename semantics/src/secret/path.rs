@@ -21,22 +21,38 @@ pub(super) fn shown_path(url: &str) -> Cow<'_, str> {
     if may_be_clear(&url.as_bytes()[..end]) {
         return Cow::Borrowed(url);
     }
-    let (mut shown, mut previous, mut hides) = (String::with_capacity(url.len()), "", false);
-    for part in url[..end].split_inclusive('/') {
+    let (mut shown, mut before, mut previous, mut hides) = (String::with_capacity(url.len()), "", "", false);
+    let begin = path_begin(&url[..end]);
+    shown.push_str(&url[..begin]);
+    for part in url[begin..end].split_inclusive('/') {
         let segment = part.trim_end_matches('/');
         // A parameter of the path has its own rules.
         let own = segment.split(';').next().unwrap_or_default();
-        match shown_characters(previous, own) {
+        match shown_characters([before, previous], own) {
             Some(clear) => {
                 shown.extend([&own[..clear], "***", &part[own.len()..]]);
                 hides = true;
             }
             None => shown.push_str(part),
         }
-        previous = segment;
+        (before, previous) = (previous, segment);
     }
     shown.push_str(&url[end..]);
     if hides { Cow::Owned(shown) } else { Cow::Borrowed(url) }
+}
+
+/// Where the path of a URL or target begins: the host is no word before a secret.
+fn path_begin(url: &str) -> usize {
+    let Some(at) = url.find("://").filter(|_| !url.starts_with('/')) else { return 0 };
+    url[at + 3..].find('/').map_or(url.len(), |it| at + 3 + it)
+}
+
+/// Whether a segment says that a secret follows it, or its number and then a secret.
+fn names_secret(segment: &str) -> bool {
+    let is = |words: &[&str]| words.iter().any(|it| segment.eq_ignore_ascii_case(it));
+    // Those are parameters of secrets, and directories of ordinary things.
+    let is_ordinary = segment.contains('%') || is(&["code", "key", "policy", "ticket"]);
+    is(&WORDS) || !is_ordinary && is_secret_parameter(segment)
 }
 
 /// Whether no segment of a path is long enough for a secret.
@@ -57,15 +73,16 @@ pub(super) fn clear_segments(path: &[u8]) -> usize {
 }
 
 /// The number of characters that are shown of a segment that is a secret; none of any other.
-fn shown_characters(previous: &str, segment: &str) -> Option<usize> {
+fn shown_characters(before: [&str; 2], segment: &str) -> Option<usize> {
     if is_signed_token(segment) {
         return Some(0);
     }
+    let segment = segment.trim_end_matches("%3D").trim_end_matches('=');
     let is_plain = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_');
     if segment.len() < SHORTEST || !segment.bytes().all(is_plain) {
         return None;
     }
-    let names = is_secret_parameter(previous) || WORDS.iter().any(|it| previous.eq_ignore_ascii_case(it));
+    let names = before.into_iter().any(names_secret);
     let is_number = segment.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-');
     if names && (is_number || changes(segment) * 5 >= segment.len()) {
         return Some(0);
@@ -81,14 +98,11 @@ fn shown_characters(previous: &str, segment: &str) -> Option<usize> {
     is_random.then_some(SHOWN)
 }
 
-/// A JSON Web Token (RFC 7519 §3): three parts in base64url of which the first is that of `{"…`.
+/// A JSON Web Token (RFC 7519 §3), signed or encrypted, whole or cut: its first part is base64url of `{"…`.
 pub(super) fn is_signed_token(text: &str) -> bool {
     let is_base64 = |it: &str| it.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_'));
-    let parts: Vec<&str> = text.split('.').take(4).collect();
-    parts.len() == 3
-        && parts[0].starts_with("eyJ")
-        && parts.iter().all(|it| is_base64(it))
-        && parts[1].len() > 1
+    text.split_once('.')
+        .is_some_and(|(first, _)| first.len() >= SHORTEST && first.starts_with("eyJ") && is_base64(first))
 }
 
 /// The places where a digit follows a letter, a small letter a capital one, and the like: words have few, random texts many.
@@ -122,6 +136,13 @@ mod tests {
             (format!("https://h.test/s/{HEX};v=1?a=b"), "https://h.test/s/9f86d0***;v=1?a=b"),
             ("/share/aZ3kP9qLx2Vb7NcT5mWd8RfG".to_owned(), "/share/aZ3kP9***"),
             ("/password/reset/4f8a91c2d7e6b305".to_owned(), "/password/reset/***"),
+            (format!("/verify/{}", &TOKEN[..40]), "/verify/***"),
+            (format!("/a/{TOKEN}.b.c"), "/a/***"),
+            (
+                "/accounts/reset/MQ/bzx8f5-4a1f09c27de8b3a6f1c4d5e6a7b8c9d0/".to_owned(),
+                "/accounts/reset/MQ/***/",
+            ),
+            ("/verify/MTIzNDU2Nzg5MGFiY2Rl%3D%3D".to_owned(), "/verify/***"),
             ("/invite/123e4567-e89b-12d3-a456-426614174000/".to_owned(), "/invite/***/"),
         ] {
             assert_eq!(expect, shown_target(&target));
@@ -143,6 +164,9 @@ mod tests {
             "/blog/InternationalConference2024".to_owned(),
             "/reset/how-do-i-reset-my-password".to_owned(),
             "/eyJ.html".to_owned(),
+            "/m%C3%BCnchen/2026-11-29-000123".to_owned(),
+            "https://tokens.example/123e4567-e89b-12d3-a456-426614174000".to_owned(),
+            "/ticket/123e4567-e89b-12d3-a456-426614174000".to_owned(),
             "/2026/11/29/a-long-title-of-a-page-with-2026-in-it".to_owned(),
         ] {
             assert_eq!(target, shown_target(&target));

@@ -7,8 +7,8 @@ import { go } from '../hooks';
 import type { WorstRequest } from '../types';
 
 /** What a request is explained by: larder does not keep its fields. */
-/** By its id where values of its URL are hidden. */
-const explain = (it: WorstRequest): void => go('explain', it.url.includes('=***') ? { id: it.id } : { url: it.url.replace(/…$/, ''), method: it.method });
+/** By its id where parts of its URL are hidden. */
+const explain = (it: WorstRequest): void => go('explain', it.url.includes('***') ? { id: it.id } : { url: it.url.replace(/…$/, ''), method: it.method });
 
 export function WorstTable({ label, of }: { label: string; of: WorstRequest[] }): JSX.Element {
   return (

@@ -320,7 +320,7 @@ function OneTrace({ it, close }: { it: Trace; close: () => void }): JSX.Element 
       class="button"
       onClick={() => {
         close();
-        go('explain', it.url.includes('=***') ? { id: it.id } : { url: it.url, method: it.method });
+        go('explain', it.url.includes('***') ? { id: it.id } : { url: it.url, method: it.method });
       }}
     >
       <Icon name="explain" /> Explain
