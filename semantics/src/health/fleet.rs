@@ -27,6 +27,10 @@ pub(super) fn servers(
         let effect = "each time its pages are missing, and those of a restarted server are lost";
         all.push(condition(FindingKind::MemcachedFlaps, &subject, what, evidence).with_effect(effect));
     }
+    // Keys of an ejected server are looked up where they never were.
+    if facts.memcached.iter().any(|it| it.is_down || it.ejections > 0) {
+        return;
+    }
     const SUBJECT: &str = "memcached size";
     let of = |(begins, ends): (u64, u64)| if held.of(SUBJECT).is_some() { ends } else { begins };
     let CountFacts { fleet_lost: lost, fleet_lookups: lookups, .. } = *minute;

@@ -180,11 +180,17 @@ impl PurgeQueue {
     /// # Errors
     /// One sentence: too many are waiting, or larder is stopping.
     pub async fn purge(&self, order: PurgeOrder) -> Result<CompletedPurge, String> {
-        let (kind, target) = match &order.asked.scope {
-            PurgeScope::Url(key) => ("url", String::from_utf8_lossy(&secret::shown_key(key)).into_owned()),
-            scope => spell(scope),
-        };
-        self.repeats.note(&order.by, &format!("{kind} {target}"));
+        match &order.asked.scope {
+            PurgeScope::Url(key) => {
+                let shown = String::from_utf8_lossy(&secret::shown_key(key)).into_owned();
+                self.repeats.note(&order.by, key, &format!("url {shown}"));
+            }
+            scope => {
+                let (kind, target) = spell(scope);
+                let target = format!("{kind} {target}");
+                self.repeats.note(&order.by, target.as_bytes(), &target);
+            }
+        }
         let (reply, done) = oneshot::channel();
         match self.orders.try_send((order, reply)) {
             Ok(()) => done.await.map_err(|_| stopping()),

@@ -3,6 +3,7 @@
 use larder_stdx::clock;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 /// Purges that are remembered.
@@ -25,6 +26,8 @@ pub struct RepeatedPurge {
 
 struct SentPurge {
     at: u64,
+    /// The hash of sender and target: the shown target may be that of several.
+    identity: u64,
     by: String,
     target: String,
 }
@@ -34,25 +37,27 @@ struct SentPurge {
 pub(super) struct PurgeRepeats(Arc<Mutex<VecDeque<SentPurge>>>);
 
 impl PurgeRepeats {
-    pub fn note(&self, by: &str, target: &str) {
+    /// `identity` distinguishes targets; `target` is shown.
+    pub fn note(&self, by: &str, identity: &[u8], target: &str) {
         let mut all = self.0.lock();
         if all.len() == KEPT {
             all.pop_front();
         }
         let target = target.chars().take(TARGET).collect();
-        all.push_back(SentPurge { at: clock::monotonic_now().0, by: by.to_owned(), target });
+        let identity = BuildHasherDefault::<DefaultHasher>::default().hash_one((by, identity));
+        all.push_back(SentPurge { at: clock::monotonic_now().0, identity, by: by.to_owned(), target });
     }
 
     /// The most repeated one.
     pub fn most(&self) -> Option<RepeatedPurge> {
         let now = clock::monotonic_now().0;
         let all = self.0.lock();
-        let mut counts = HashMap::<(&str, &str), usize>::new();
+        let mut counts = HashMap::<u64, (usize, &SentPurge)>::new();
         for it in all.iter().filter(|it| now.saturating_sub(it.at) <= AGE) {
-            *counts.entry((&it.by, &it.target)).or_default() += 1;
+            counts.entry(it.identity).or_insert((0, it)).0 += 1;
         }
-        let ((by, target), times) = counts.into_iter().max_by_key(|it| (it.1, it.0))?;
-        Some(RepeatedPurge { by: by.to_owned(), target: target.to_owned(), times })
+        let (times, most) = counts.into_values().max_by_key(|it| (it.0, it.1.at))?;
+        Some(RepeatedPurge { by: most.by.clone(), target: most.target.clone(), times })
     }
 }
 
@@ -65,11 +70,11 @@ mod tests {
         let purges = PurgeRepeats::default();
         assert_eq!(None, purges.most());
         for (by, target) in [("a", "url x"), ("b", "url x"), ("b", "url x"), ("b", "url y")] {
-            purges.note(by, target);
+            purges.note(by, target.as_bytes(), target);
         }
         let most = purges.most().unwrap();
         assert_eq!(("b", "url x", 2), (&*most.by, &*most.target, most.times));
-        (0..2 * KEPT).for_each(|it| purges.note("c", &it.to_string()));
+        (0..2 * KEPT).for_each(|it| purges.note("c", &it.to_le_bytes(), "url ***"));
         assert_eq!(1, purges.most().unwrap().times, "the memory is bounded");
     }
 }
