@@ -592,5 +592,5 @@ fn the_worst_requests_are_kept_without_hits_and_credentials() {
     let answer = explained(&last);
     assert!(answer.status == 200 && answer.text().contains("/api/broken?n=last"), "{answer:?}");
     let answer = explained(&failed[0]);
-    assert!(answer.status == 400 && answer.text().contains("has values that are hidden"), "{answer:?}");
+    assert!(answer.status == 400 && answer.text().contains("has parts that are hidden"), "{answer:?}");
 }
