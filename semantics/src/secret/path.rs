@@ -21,24 +21,25 @@ pub(super) fn shown_path(url: &str) -> Cow<'_, str> {
     if may_be_clear(&url.as_bytes()[..end]) {
         return Cow::Borrowed(url);
     }
-    let (mut shown, mut before, mut previous, mut hides) = (String::with_capacity(url.len()), "", "", false);
-    let begin = path_begin(&url[..end]);
-    shown.push_str(&url[..begin]);
-    for part in url[begin..end].split_inclusive('/') {
+    // Most long segments are words: without a secret nothing is copied.
+    let (mut shown, mut copied, mut before, mut previous) = (String::new(), 0, "", "");
+    let mut at = path_begin(&url[..end]);
+    for part in url[at..end].split_inclusive('/') {
         let segment = part.trim_end_matches('/');
         // A parameter of the path has its own rules.
         let own = segment.split(';').next().unwrap_or_default();
-        match shown_characters([before, previous], own) {
-            Some(clear) => {
-                shown.extend([&own[..clear], "***", &part[own.len()..]]);
-                hides = true;
-            }
-            None => shown.push_str(part),
+        if let Some(clear) = shown_characters([before, previous], own) {
+            shown.extend([&url[copied..at + clear], "***"]);
+            copied = at + own.len();
         }
+        at += part.len();
         (before, previous) = (previous, segment);
     }
-    shown.push_str(&url[end..]);
-    if hides { Cow::Owned(shown) } else { Cow::Borrowed(url) }
+    if copied == 0 {
+        return Cow::Borrowed(url);
+    }
+    shown.push_str(&url[copied..]);
+    Cow::Owned(shown)
 }
 
 /// Where the path of a URL or target begins: the host is no word before a secret.

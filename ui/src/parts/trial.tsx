@@ -94,7 +94,7 @@ function Trial({ of, box }: { of: Tried; box: Box }): JSX.Element {
       </dl>
       {of.not_modelled.length > 0 && (
         <p>
-          The effect of <code>{of.not_modelled.join(', ')}</code> is not predicted: the trial takes every tier to have room for every response, and to answer.
+          The effect of <code>{of.not_modelled.join(', ')}</code> is not predicted: the trial takes every tier to have room for every response.
         </p>
       )}
       {of.danger && (
