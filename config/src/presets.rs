@@ -28,6 +28,10 @@ macro_rules! ignored {
     };
 }
 
+/// The reload of a browser (`max-age=0`, `no-cache`) is answered from the cache, as by Varnish and nginx: otherwise a key held down is load on the
+/// application. Its pages change with their lifetimes and by purges.
+const RELOADS: (&str, &str) = ("request_directives", "harmless");
+
 /// Every cookie: applications of some frameworks read cookies of any name.
 const EVERY: &str = "*";
 
@@ -48,6 +52,7 @@ pub const PRESETS: [Preset; 9] = [
                  woocommerce_items_in_cart,woocommerce_cart_hash,edd_items_in_cart,PHPSESSID",
             ),
             ("key.drop", ANALYTICS),
+            RELOADS,
             // Sends `no-cache` for pages that must not be stored, and no directive for the rest.
             ("default_ttl", "10m"),
             ("stale_while_revalidate", "1m"),
@@ -64,6 +69,7 @@ pub const PRESETS: [Preset; 9] = [
             // `SESS` or, over TLS, `SSESS`, and a hash of the host; NO_CACHE and PERSISTENT_LOGIN belong to modules.
             ("private_cookies", "SESS*,SSESS*,NO_CACHE,PERSISTENT_LOGIN_*"),
             ("key.drop", ANALYTICS),
+            RELOADS,
             ("stale_while_revalidate", "1m"),
             // The files that its .htaccess leaves to the web server. Private ones are at `/system/files/`.
             (
@@ -83,6 +89,7 @@ pub const PRESETS: [Preset; 9] = [
             // LANGUAGE_COOKIE_NAME, of django.views.i18n.set_language.
             ("key.cookies", "django_language"),
             ("key.drop", ANALYTICS),
+            RELOADS,
             // No directive is sent unless the view sets one.
             ("default_ttl", "1m"),
             ("stale_while_revalidate", "30s"),
@@ -100,6 +107,7 @@ pub const PRESETS: [Preset; 9] = [
             ("private_cookies", EVERY),
             ("ignored_cookies", ignored!()),
             ("key.drop", ANALYTICS),
+            RELOADS,
             ("stale_while_revalidate", "30s"),
             // Sprockets and Propshaft; Shakapacker.
             ("public_files", "/assets/*,/packs/*"),
@@ -116,6 +124,7 @@ pub const PRESETS: [Preset; 9] = [
             ("private_cookies", EVERY),
             ("ignored_cookies", concat!(ignored!(), ",XSRF-TOKEN")),
             ("key.drop", ANALYTICS),
+            RELOADS,
             ("stale_while_revalidate", "30s"),
             // Vite, Mix, packages, and `php artisan storage:link`.
             ("public_files", "/build/*,/css/*,/js/*,/vendor/*,/storage/*"),
@@ -131,6 +140,7 @@ pub const PRESETS: [Preset; 9] = [
             ("private_cookies", EVERY),
             ("ignored_cookies", ignored!()),
             ("key.drop", ANALYTICS),
+            RELOADS,
             ("stale_while_revalidate", "30s"),
         ],
         note: "Express and its kind declare no lifetime, only a weak validator: pages are cached once the application \
@@ -144,6 +154,7 @@ pub const PRESETS: [Preset; 9] = [
             ("private_cookies", EVERY),
             ("ignored_cookies", ignored!()),
             ("key.drop", ANALYTICS),
+            RELOADS,
             // No directive is sent unless the view sets one. `Vary: Cookie` is, where a view reads the session.
             ("default_ttl", "1m"),
             ("stale_while_revalidate", "30s"),
@@ -160,6 +171,7 @@ pub const PRESETS: [Preset; 9] = [
             ("private_cookies", EVERY),
             ("ignored_cookies", ignored!()),
             ("key.drop", ANALYTICS),
+            RELOADS,
             ("stale_while_revalidate", "30s"),
         ],
         note: "PHP sends `no-store` for pages with a session (session.cache_limiter) and no directive for the others; they \
@@ -180,6 +192,7 @@ pub const PRESETS: [Preset; 9] = [
             // The fields that select a payload, which Next.js and proxies before it have left out of `Vary`.
             ("vary", "rsc,next-router-state-tree,next-router-prefetch,next-router-segment-prefetch,next-url"),
             ("key.drop", ANALYTICS),
+            RELOADS,
             ("stale_while_revalidate", "1m"),
             ("public_files", "/_next/static/*"),
         ],

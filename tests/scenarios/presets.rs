@@ -270,6 +270,28 @@ fn payloads_of_next_js_without_vary_are_not_confused() {
     assert!(stored <= 2 * 32, "{stored} stored responses of one page and its payloads");
 }
 
+/// Key F5 sends `max-age=0`, with Ctrl `no-cache`: neither is load on the application, and a purge still reaches the page.
+#[test]
+fn the_reload_of_a_browser_is_answered_from_the_cache() {
+    let origin = Origin::fixed(
+        "HTTP/1.1 200 OK\nCache-Control: public, s-maxage=600\nContent-Type: text/html\n\npage",
+    );
+    for kind in KINDS {
+        let before = origin.requests();
+        let larder = Larder::before(&origin, &format!("preset = \"{}\"", kind.preset));
+        for lines in ["", "Cache-Control: max-age=0\r\n", "Cache-Control: no-cache\r\nPragma: no-cache\r\n"] {
+            assert_eq!("page", larder.client().get_with("/", lines).text(), "{}", kind.preset);
+        }
+        assert_eq!(before + 1, origin.requests(), "{}", kind.preset);
+    }
+    let larder = Larder::before(&origin, "preset = \"wordpress\"\nrequest_directives = \"obey\"");
+    let before = origin.requests();
+    for lines in ["", "Cache-Control: max-age=0\r\n"] {
+        assert_eq!("page", larder.client().get_with("/", lines).text());
+    }
+    assert_eq!(before + 2, origin.requests(), "the key overrides the preset");
+}
+
 /// The answer of an application to `/NAME.EXTENSION`, by name.
 fn file(name: &str, cookie: &str) -> String {
     let fields = match name {
