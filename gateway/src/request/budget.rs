@@ -1,9 +1,10 @@
 //! Requests beyond the miss budget of their client (`crate::budget`): they read along with fetches of others, get a stale response, or
 //! are refused.
 
+use super::Machine;
+use super::OwnError;
 use super::deliver::Delivery;
 use super::machine::Step;
-use super::{Machine, OwnError};
 use crate::fast_path;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillPurpose};
@@ -17,18 +18,18 @@ use larder_store::ram::KeyHash;
 impl Machine<'_, '_> {
     /// A client beyond its budget reads along with the fetch of another, if there is one.
     pub fn follow_or_refuse(&mut self, flight: KeyHash) -> Step {
-        self.reader = match self.may_follow() {
-            true => self.gateway.store.follow(self.hash, flight, &self.key),
+        self.waiting.reader = match self.may_follow() {
+            true => self.input.gateway.store.follow(self.key.hash, flight, &self.key.bytes),
             false => None,
         };
-        if self.reader.is_some() { Step::Wait } else { self.over_budget() }
+        if self.waiting.reader.is_some() { Step::Wait } else { self.over_budget() }
     }
 
     /// The budget of the client is exceeded: stale if allowed, otherwise 429.
     pub fn over_budget(&mut self) -> Step {
         self.note_over_budget();
         if let Some(Step::Hit) = self.stale_instead(false)
-            && let Some(Delivery::Stored { stored, report }) = &mut self.answer
+            && let Some(Delivery::Stored { stored, report }) = &mut self.response.answer
         {
             *report = CacheReport::OverBudget { ttl: Some(fast_path::ttl(&stored.meta, clock::wall())) };
             return Step::Hit;
@@ -38,9 +39,11 @@ impl Machine<'_, '_> {
 
     /// Whether the budget of the route admits no request to the origin.
     pub fn is_over_budget(&self) -> bool {
-        let Some(budget) = &self.route.budget else { return false };
-        let geo = self.route.geo.as_deref();
-        budget.exceeded(&rewrite::view(self.request, self.fields, Some(self.client), geo)).is_some()
+        let Some(budget) = &self.input.route.budget else { return false };
+        let geo = self.input.route.geo.as_deref();
+        budget
+            .exceeded(&rewrite::view(self.input.request, self.input.fields, Some(self.input.client), geo))
+            .is_some()
     }
 
     /// Starts the renewal of the stale response that this request gets, within the budget of the client.
@@ -49,21 +52,21 @@ impl Machine<'_, '_> {
             return self.note_over_budget();
         }
         let job = self.job(FetchKind::Validation, TierLookup::First, FillPurpose::Renewal);
-        self.gateway.validate_in_background(job, flight);
+        self.input.gateway.validate_in_background(job, flight);
     }
 
     /// Counts and logs a request beyond the budget.
     pub fn note_over_budget(&self) {
-        if let Some(budget) = &self.route.budget {
-            budget.note_exceeded(&self.gateway.counters);
+        if let Some(budget) = &self.input.route.budget {
+            budget.note_exceeded(&self.input.gateway.counters);
         }
     }
 
     /// The fields of the 429 to a request beyond the budget.
     pub fn budget_fields(&self) -> Vec<(&'static str, String)> {
-        let Some(budget) = &self.route.budget else { return Vec::new() };
-        let geo = self.route.geo.as_deref();
-        let view = rewrite::view(self.request, self.fields, Some(self.client), geo);
+        let Some(budget) = &self.input.route.budget else { return Vec::new() };
+        let geo = self.input.route.geo.as_deref();
+        let view = rewrite::view(self.input.request, self.input.fields, Some(self.input.client), geo);
         // Another worker's clock may have moved meanwhile.
         let bound = if budget.settings.misses.is_some() { BudgetBound::Misses } else { BudgetBound::Seconds };
         let (bound, wait) = budget.exceeded_bound(&view).unwrap_or((bound, RefusedFor { ticks: 1 }));

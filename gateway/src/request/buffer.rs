@@ -40,10 +40,10 @@ impl<'c> Machine<'_, 'c> {
         framing: Framing,
         beginning: BodyPrefix,
     ) -> Result<(OutgoingBody<'c>, Framing), BufferFault> {
-        let body = self.body.take().filter(|_| framing != Framing::Empty);
+        let body = self.content.body.take().filter(|_| framing != Framing::Empty);
         match body {
-            Some(body) if self.route.buffers.has(framing) && self.upgrade.is_none() => {
-                let whole = read(self.gateway, beginning, body).await?;
+            Some(body) if self.input.route.buffers.has(framing) && self.content.upgrade.is_none() => {
+                let whole = read(self.input.gateway, beginning, body).await?;
                 let framing = whole.framing();
                 Ok((OutgoingBody::Whole(whole), framing))
             }

@@ -27,15 +27,15 @@ impl<'c> Machine<'_, 'c> {
     /// origin knew what this client accepts.
     pub fn must_decode(&self, fields: &FieldList, status: u16, report: CacheReport) -> Option<Coding> {
         if !matches!(report, CacheReport::Forwarded { stored: true, .. })
-            || self.facts.directives.no_transform
+            || self.input.facts.directives.no_transform
         {
             return None;
         }
-        if self.marker == RamMarker::Undecodable {
+        if self.found.ram_marker == RamMarker::Undecodable {
             return None; // The origin insists on bytes that could not be decoded before.
         }
-        let coding = transcode::handled(status, &fields.view(), &self.route.policy)?;
-        (!transcode::suits(coding, AcceptedCodings::read(self.fields))).then_some(coding)
+        let coding = transcode::handled(status, &fields.view(), &self.input.route.policy)?;
+        (!transcode::suits(coding, AcceptedCodings::read(self.input.fields))).then_some(coding)
     }
 
     /// Decodes a stored body while it is sent.
@@ -70,7 +70,7 @@ impl<'c> Machine<'_, 'c> {
                     None => return self.end(&decoding, stored.trailers().cloned().map(Arc::new)),
                 }
             }
-            progress = decoding.step(&self.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
+            progress = decoding.step(&self.input.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
         }
     }
 
@@ -89,8 +89,8 @@ impl<'c> Machine<'_, 'c> {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }
-        let stages = self.stages;
-        let mut along = FillReading::new(reader, head, self.route.maker.is_some());
+        let stages = self.input.stages;
+        let mut along = FillReading::new(reader, head, self.input.route.maker.is_some());
         let demand = reply.demand().await?;
         let mut next = flush_while_waiting(stages, reply, along.next(demand, reply)).await?;
         let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
@@ -120,23 +120,23 @@ impl<'c> Machine<'_, 'c> {
                     Err(FillEnd::LeftBehind) => return Err(DeliveryCut::Client),
                 }
             }
-            progress = decoding.step(&self.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
+            progress = decoding.step(&self.input.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
         }
     }
 
     /// Decodes the beginning. `None` where that fails: the body does not have the coding it claims, and is sent unchanged
     /// under that name.
     fn begin(&self, coding: Coding, first: Option<Bytes>) -> Option<(Decoding, DecodeProgress)> {
-        let mut decoding = Decoding::new(coding, self.route.policy.max_object)?;
+        let mut decoding = Decoding::new(coding, self.input.route.policy.max_object)?;
         decoding.feed(first?);
-        let progress = decoding.step(&self.gateway.counters).ok()?;
-        self.gateway.counters.decoding_streams.add(1);
+        let progress = decoding.step(&self.input.gateway.counters).ok()?;
+        self.input.gateway.counters.decoding_streams.add(1);
         Some((decoding, progress))
     }
 
     /// The end of a decoded body. An early end must be visible: the client has no length to compare with.
     fn end(&self, decoding: &Decoding, trailers: Option<Arc<FieldList>>) -> Sent {
-        decoding.finish(&self.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
+        decoding.finish(&self.input.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
         Ok(trailers)
     }
 }

@@ -5,7 +5,7 @@ use super::fill_reader::{self, FillReading};
 use super::machine::Step;
 use super::pressure;
 use super::tunnel::Switched;
-use super::{LocalRedirect, Machine, StoreRoom};
+use super::{Machine, StoreRoom};
 use crate::encoding_choice::EncodingChoice;
 use crate::file_orders::OrderedFile;
 use crate::fill::{FetchKind, OriginFacts};
@@ -161,10 +161,11 @@ async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> Sent {
 impl<'c> Machine<'_, 'c> {
     /// Sends the answer. A delivery that is cut short closes the connection, so that the client notices.
     pub async fn deliver(&mut self) -> Step {
-        let (Some(answer), Some(mut reply)) = (self.answer.take(), self.reply.take()) else {
+        let (Some(answer), Some(mut reply)) = (self.response.answer.take(), self.response.reply.take())
+        else {
             return Step::Finish;
         };
-        self.stages.enter(RequestStage::Write);
+        self.input.stages.enter(RequestStage::Write);
         let sent = match replaced(answer, &mut reply) {
             Delivery::Replaced { status, fields, report } => {
                 self.send_page(&mut reply, replacing_page(status, fields), report).await
@@ -177,7 +178,7 @@ impl<'c> Machine<'_, 'c> {
             Delivery::File(handed) => Box::pin(self.send_ordered_file(&mut reply, handed)).await,
             Delivery::Switched(switched) => return self.tunnel(reply, switched).await,
             Delivery::LocalRedirect(target) => {
-                self.local_redirect = Some(LocalRedirect { target, reply });
+                (self.response.local_redirect, self.response.reply) = (Some(target), Some(reply));
                 return Step::Finish;
             }
             Delivery::Own { status, sentence, report } => {
@@ -191,11 +192,11 @@ impl<'c> Machine<'_, 'c> {
                 self.send_page(&mut reply, page, report).await
             }
         };
-        self.summary.body = reply.body_bytes();
+        self.response.summary.body = reply.body_bytes();
         // The transport or the exchange with the origin has already counted the reason.
         match sent {
-            Ok(trailers) => self.summary.complete = reply.finish(trailers.as_deref()).await.is_ok(),
-            Err(DeliveryCut::Origin) => self.summary.is_broken = true,
+            Ok(trailers) => self.response.summary.complete = reply.finish(trailers.as_deref()).await.is_ok(),
+            Err(DeliveryCut::Origin) => self.response.summary.is_broken = true,
             Err(DeliveryCut::Client) => {}
         }
         Step::Finish
@@ -212,28 +213,28 @@ impl<'c> Machine<'_, 'c> {
         self.set_sticky_cookie(report, &mut fields);
         let report = match report {
             Some(CacheReport::Forwarded { reason, status, collapsed, .. })
-                if self.room == StoreRoom::None =>
+                if self.response.room == StoreRoom::None =>
             {
                 Some(CacheReport::Forwarded { reason, status, stored: false, collapsed })
             }
             other => other,
         };
-        self.summary.status = status;
+        self.response.summary.status = status;
         // Log and counters get the status that the client gets, also where another server made the page.
-        self.summary.report = report;
+        self.response.summary.report = report;
         if let Some(it @ CacheReport::Forwarded { .. }) = report {
-            let counters = &self.gateway.counters;
+            let counters = &self.input.gateway.counters;
             if it.is_pass() {
                 counters.cache_passes.add(1)
             } else {
                 counters.cache_misses.add(1)
             };
         }
-        tags::hide(&mut fields, &self.route.policy.tags);
+        tags::hide(&mut fields, &self.input.route.policy.tags);
         if let Some(report) = report {
-            let policy = &self.route.policy;
+            let policy = &self.input.route.policy;
             if policy.cache_status {
-                let scratch = &mut *self.gateway.scratch.borrow_mut();
+                let scratch = &mut *self.input.gateway.scratch.borrow_mut();
                 let member = &mut scratch.member;
                 member.clear();
                 for earlier in fields.get_all("cache-status") {
@@ -247,8 +248,8 @@ impl<'c> Machine<'_, 'c> {
                 fields.set("X-Cache", cache_status::x_cache(report));
             }
         }
-        if self.route.server_timing {
-            self.stages.add_server_timing(&mut fields);
+        if self.input.route.server_timing {
+            self.input.stages.add_server_timing(&mut fields);
         }
         reply.head(status, &fields, body).await?;
         Ok(())
@@ -257,15 +258,16 @@ impl<'c> Machine<'_, 'c> {
     /// Begins the hash of the body of a recorded request, by which a trial of a configuration finds responses that differ between
     /// clients.
     fn hashes_body(&mut self, fields: &FieldList) {
-        if self.local.is_recorded && self.facts.method != "HEAD" {
-            self.digest = BodyDigest::of(&fields.view()).map(Box::new);
+        if self.starter.is_recorded && self.input.facts.method != "HEAD" {
+            self.response.digest = BodyDigest::of(&fields.view()).map(Box::new);
         }
     }
 
     /// The log record of the exchange with the origin, with the body's digest if the whole body was sent.
     pub fn final_origin(&self) -> Option<OriginFacts> {
-        let mut facts = self.local.origin_facts.take()?;
-        if let (Some(recorded), Some(body), true) = (&mut facts.recorded, &self.digest, self.summary.complete)
+        let mut facts = self.starter.origin_facts.take()?;
+        if let (Some(recorded), Some(body), true) =
+            (&mut facts.recorded, &self.response.digest, self.response.summary.complete)
         {
             recorded.digest = body.finish();
         }
@@ -273,17 +275,18 @@ impl<'c> Machine<'_, 'c> {
     }
 
     pub fn precondition(&self, meta: &Meta) -> Precondition {
-        served_part::precondition(meta, self.facts, self.fields)
+        served_part::precondition(meta, self.input.facts, self.input.fields)
     }
 
     async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &StoredArc, report: CacheReport) -> Sent {
-        self.local.answered_by.set(None); // A stored response binds no client.
-        let policy = &self.route.policy;
+        self.starter.answered_by.set(None); // A stored response binds no client.
+        let policy = &self.input.route.policy;
         let collapse_wait = Duration::from_millis(u64::from(policy.collapse_wait_ms));
-        let stages = self.stages;
+        let stages = self.input.stages;
         match self
+            .input
             .gateway
-            .choose_encoding(stored, self.fields, self.facts, policy, collapse_wait, stages)
+            .choose_encoding(stored, self.input.fields, self.input.facts, policy, collapse_wait, stages)
             .await
         {
             EncodingChoice::Own => self.send_as_stored(reply, stored, report).await,
@@ -295,7 +298,7 @@ impl<'c> Machine<'_, 'c> {
     /// The fields of a response from the store, with those that are not stored.
     pub fn fields_of(&self, mut fields: FieldList, stored: &Stored, report: CacheReport) -> FieldList {
         for cookie in
-            self.local.cookies.borrow().iter().filter(|_| matches!(report, CacheReport::Forwarded { .. }))
+            self.starter.cookies.borrow().iter().filter(|_| matches!(report, CacheReport::Forwarded { .. }))
         {
             fields.push(cookie.name, cookie.value);
         }
@@ -330,7 +333,7 @@ impl<'c> Machine<'_, 'c> {
         }
         let whole = stored.body.piece();
         if let Some(part) = stored.meta.partial() {
-            let asked = self.facts.range.and_then(|it| partial::answers(&stored.meta, it));
+            let asked = self.input.facts.range.and_then(|it| partial::answers(&stored.meta, it));
             let Some((first, last, complete)) = asked else { return Err(DeliveryCut::Origin) };
             let complete = complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
             fields.set("Content-Range", format!("bytes {first}-{last}/{complete}"));
@@ -338,7 +341,7 @@ impl<'c> Machine<'_, 'c> {
             return self.send_pieces(reply, 206, fields, vec![piece], report).await;
         }
         let length = stored.body.len();
-        match served_part::of_stored(stored, self.facts, self.fields) {
+        match served_part::of_stored(stored, self.input.facts, self.input.fields) {
             Selection::Whole if matches!(stored.meta.status, 204 | 304) => {
                 self.head(reply, stored.meta.status, fields, ResponseBody::None, Some(report)).await?;
                 Ok(None)
@@ -387,7 +390,7 @@ impl<'c> Machine<'_, 'c> {
     ) -> Sent {
         let content_type = fields.get("content-type").map(<[u8]>::to_vec);
         // The seed of the hash is secret, so no document can be made to contain its own boundary.
-        let boundary = format!("{:032x}", self.gateway.store.hash(&self.key).0);
+        let boundary = format!("{:032x}", self.input.gateway.store.hash(&self.key.bytes).0);
         let mut pieces = Vec::new();
         for (first, last) in ranges {
             let mut head = Vec::new();
@@ -458,7 +461,7 @@ impl<'c> Machine<'_, 'c> {
         if let Some(coding) = self.must_decode(&head.fields, status, report) {
             return self.send_along_decoded(reply, reader, head, coding, fields, report).await;
         }
-        if status == 200 && matches!(self.facts.method, "GET" | "HEAD") {
+        if status == 200 && matches!(self.input.facts.method, "GET" | "HEAD") {
             match self.precondition(&head.meta) {
                 Precondition::Proceed => {}
                 early => return self.send_precondition(reply, early, fields, report).await,
@@ -485,17 +488,17 @@ impl<'c> Machine<'_, 'c> {
             self.hashes_body(&fields);
         }
         self.head(reply, if window.is_some() { 206 } else { status }, fields, body, Some(report)).await?;
-        if self.facts.method == "HEAD" {
+        if self.input.facts.method == "HEAD" {
             return Ok(None); // Nothing of the body is waited for.
         }
-        let stages = self.stages;
-        let (mut along, mut at) = (FillReading::new(reader, head, self.route.ends_with_client()), 0);
+        let stages = self.input.stages;
+        let (mut along, mut at) = (FillReading::new(reader, head, self.input.route.ends_with_client()), 0);
         loop {
             let demand = reply.demand().await?;
             let next = along.next(demand, reply);
             match flush_while_waiting(stages, reply, next).await? {
                 Ok(bytes) => {
-                    self.digest.iter_mut().for_each(|it| it.add(&bytes));
+                    self.response.digest.iter_mut().for_each(|it| it.add(&bytes));
                     let piece = BodyPiece::Bytes(bytes);
                     let (start, end) = (at, at + piece.len());
                     at = end;
@@ -522,32 +525,35 @@ impl<'c> Machine<'_, 'c> {
     /// Whether another request's fetch of the whole answers a request for a part, or for the head alone, as the origin
     /// would, and as soon. `arrived` bytes of the body are here.
     pub fn reads_along(&self, head: &SharedHead, arrived: u64) -> bool {
-        if self.facts.range.is_none() && self.facts.method != "HEAD" {
+        if self.input.facts.range.is_none() && self.input.facts.method != "HEAD" {
             return true;
         }
-        let (reason, status) = (self.reason, None);
+        let (reason, status) = (self.plan.reason, None);
         let report = CacheReport::Forwarded { reason, status, stored: true, collapsed: true };
         if self.must_decode(&head.fields, head.status, report).is_some() {
             return false; // A part of another form; a length of another form.
         }
-        match self.facts.range {
+        match self.input.facts.range {
             None => true,
             Some(_) if head.status != 200 => false,
             Some(_) => match self.selection(head) {
                 Selection::One(first, _) => {
-                    self.fetch == FetchKind::Validation || first <= arrived.saturating_add(SOON)
+                    self.plan.kind == FetchKind::Validation || first <= arrived.saturating_add(SOON)
                 }
                 Selection::Unsatisfiable => true,
-                Selection::Whole | Selection::Many(_) => self.fetch == FetchKind::Validation,
+                Selection::Whole | Selection::Many(_) => self.plan.kind == FetchKind::Validation,
             },
         }
     }
 
     /// The range that a request selects from an arriving body.
     fn selection(&self, head: &SharedHead) -> Selection {
-        let by_tag = self.route.policy.compress.is_none() || transcode::ranges_by_tag_alone(self.fields);
-        match (self.facts.range, head.length) {
-            (Some(range), Some(length)) if by_tag && conditional::range_applies(self.fields, &head.meta) => {
+        let by_tag =
+            self.input.route.policy.compress.is_none() || transcode::ranges_by_tag_alone(self.input.fields);
+        match (self.input.facts.range, head.length) {
+            (Some(range), Some(length))
+                if by_tag && conditional::range_applies(self.input.fields, &head.meta) =>
+            {
                 range::select(range, length)
             }
             _ => Selection::Whole,
@@ -558,22 +564,22 @@ impl<'c> Machine<'_, 'c> {
         let fields = std::mem::take(&mut direct.fields);
         // Its framing says more than the fields, which have no length any more.
         let is_endless = direct.body == ResponseBody::Stream && storable::is_endless_of(&fields);
-        let ends_with_client = is_endless || self.route.ends_with_client();
+        let ends_with_client = is_endless || self.input.route.ends_with_client();
         // An event stream reports changes that are already made.
-        let is_own = ends_with_client || method::is_safe(self.facts.method);
+        let is_own = ends_with_client || method::is_safe(self.input.facts.method);
         self.hashes_body(&fields);
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {
             let (source, uploads) = (direct.source.clone(), direct.upload.is_some());
             let next = async {
-                match is_own && !uploads || self.route.ends_with_client() {
+                match is_own && !uploads || self.input.route.ends_with_client() {
                     true => pressure::next_for(reply, &source, ends_with_client).await,
                     false => source.next().await,
                 }
             };
             let next = with_upload(&mut direct.upload, next);
-            let next = flush_while_waiting(self.stages, reply, next).await??;
-            if let (Ok(Some(bytes)), Some(digest)) = (&next, &mut self.digest) {
+            let next = flush_while_waiting(self.input.stages, reply, next).await??;
+            if let (Ok(Some(bytes)), Some(digest)) = (&next, &mut self.response.digest) {
                 digest.add(bytes);
             }
             match next {
@@ -582,8 +588,8 @@ impl<'c> Machine<'_, 'c> {
                     reply.push_body(BodyPiece::Bytes(bytes)).await?
                 }
                 Ok(Some(bytes)) => {
-                    if let Some(reader) = pressure::send(self.gateway, source, reply, bytes).await? {
-                        self.digest = None; // The rest is not hashed.
+                    if let Some(reader) = pressure::send(self.input.gateway, source, reply, bytes).await? {
+                        self.response.digest = None; // The rest is not hashed.
                         return send_rest(reply, reader).await;
                     }
                 }

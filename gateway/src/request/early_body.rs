@@ -46,16 +46,16 @@ impl Machine<'_, '_> {
     /// Reads the present part of the request's body, and all of a small one whose length is known. No client can hold a
     /// permit for an origin by sending a small body slowly.
     pub async fn beginning(&mut self, framing: Framing) -> Result<BodyPrefix, ClientGone> {
-        match std::mem::replace(&mut self.early, EarlyBody::Unread) {
+        match std::mem::replace(&mut self.content.early, EarlyBody::Unread) {
             EarlyBody::Begun(prefix) => return Ok(prefix),
             EarlyBody::Keyed(bytes) => {
                 return Ok(BodyPrefix { bytes: Some(bytes).filter(|it| !it.is_empty()), is_whole: true });
             }
             EarlyBody::Unread | EarlyBody::Lost(_) => {}
         }
-        let is_told_to_wait = self.request.expects_continue;
+        let is_told_to_wait = self.input.request.expects_continue;
         // Nothing after an upgrade is read.
-        let Some(body) = self.body.as_mut().filter(|_| self.upgrade.is_none()) else {
+        let Some(body) = self.content.body.as_mut().filter(|_| self.content.upgrade.is_none()) else {
             return Ok(BodyPrefix { bytes: None, is_whole: true });
         };
         let bytes = body.arrived()?;
@@ -69,10 +69,10 @@ impl Machine<'_, '_> {
         let Some(length) = length.filter(|it| !is_whole && !is_told_to_wait && *it <= SMALL) else {
             return Ok(BodyPrefix { bytes, is_whole });
         };
-        let Some(_room) = BufferShare::take(&self.gateway.small_bodies, length) else {
+        let Some(_room) = BufferShare::take(&self.input.gateway.small_bodies, length) else {
             return Ok(BodyPrefix { bytes, is_whole });
         };
-        self.stages.enter(RequestStage::Parse);
+        self.input.stages.enter(RequestStage::Parse);
         let mut all = BytesMut::with_capacity(usize::try_from(length).unwrap_or_default());
         all.extend_from_slice(&bytes.unwrap_or_default());
         while let Some(more) = body.next().await? {

@@ -22,15 +22,17 @@ pub(super) enum OwnError {
 impl Machine<'_, '_> {
     /// `Error`: a response of larder's own.
     pub(super) fn error(&mut self) -> Step {
-        let asked = self.local.origin_status.get();
-        let (status, sentence, report) = match self.error {
+        let asked = self.starter.origin_status.get();
+        let (status, sentence, report) = match self.response.error {
             OwnError::OnlyIfCached => (504, own_page::ONLY_IF_CACHED, Some(CacheReport::OnlyIfCached)),
             OwnError::OverBudget => (429, own_page::OVER_BUDGET, Some(CacheReport::OverBudget { ttl: None })),
             OwnError::OfAnother(status) => {
-                let report = CacheReport::SharedFailure { reason: self.reason };
+                let report = CacheReport::SharedFailure { reason: self.plan.reason };
                 (status, own_page::FAILED_FOR_ANOTHER, Some(report))
             }
-            OwnError::Status(503) if self.route.maker.is_none() && self.route.origins.is_drained() => {
+            OwnError::Status(503)
+                if self.input.route.maker.is_none() && self.input.route.origins.is_drained() =>
+            {
                 (503, own_page::DRAINED, Some(self.forwarded(asked)))
             }
             // The origin should have answered.
@@ -39,7 +41,7 @@ impl Machine<'_, '_> {
             }
             OwnError::Status(status) => (status, own_page::error_sentence(status), None),
         };
-        self.answer = Some(Delivery::Own { status, sentence, report });
+        self.response.answer = Some(Delivery::Own { status, sentence, report });
         Step::Deliver
     }
 }

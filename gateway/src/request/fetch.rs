@@ -3,7 +3,8 @@
 use super::deliver::{Delivery, FileResponse};
 use super::machine::Step;
 use super::wait;
-use super::{Coalescing, LowerTierState, MAX_LOOKUPS, Machine, OwnError};
+use super::{Coalescing, LowerTierState, Machine};
+use super::{MAX_LOOKUPS, OwnError};
 use crate::file_orders::InPlaceOfBody;
 use crate::fill::machine::FillStep;
 use crate::fill::tier_lookup::TierLookup;
@@ -34,17 +35,17 @@ const CLIENT_CANCELLED: u16 = 499;
 impl Machine<'_, '_> {
     /// `Validate` and `Fetch`: leads a shared fetch, or asks alone.
     pub async fn fetch_or_validate(&mut self) -> Step {
-        match self.reader.take() {
-            Some(reader) if self.coalescing == Coalescing::Shared => self.lead(reader).await,
+        match self.waiting.reader.take() {
+            Some(reader) if self.plan.coalescing == Coalescing::Shared => self.lead(reader).await,
             _ => self.fetch_privately().await,
         }
     }
 
     pub async fn lead(&mut self, mut reader: FillReader) -> Step {
         let mut may_be_gone = false;
-        let mut earlier = self.earlier.take();
+        let mut earlier = self.waiting.earlier.take();
         let head = loop {
-            let local = self.local.clone();
+            let local = self.starter.clone();
             tokio::select! {
                 biased;
                 () = local.interim.filled() => self.pass_interim().await,
@@ -52,7 +53,7 @@ impl Machine<'_, '_> {
                 head = wait::head_of(&mut earlier) => {
                     let answers = earlier.take().and_then(|it| self.take_earlier(it, head));
                     if let Some(step) = answers {
-                        self.stages.enter(RequestStage::Lookup);
+                        self.input.stages.enter(RequestStage::Lookup);
                         return step;
                     }
                 }
@@ -69,9 +70,9 @@ impl Machine<'_, '_> {
             }
         };
         self.pass_interim().await;
-        self.stages.enter(RequestStage::Lookup);
-        if let Some(stale) = self.local.stale.borrow().clone() {
-            (self.found, self.reason) = (Some(stale), ForwardReason::Stale);
+        self.input.stages.enter(RequestStage::Lookup);
+        if let Some(stale) = self.starter.stale.borrow().clone() {
+            (self.found.stored, self.plan.reason) = (Some(stale), ForwardReason::Stale);
         }
         match head {
             FillHead::Shared(head) => {
@@ -79,9 +80,9 @@ impl Machine<'_, '_> {
                 Step::Store
             }
             FillHead::Private(head) => {
-                let report = self.forwarded(self.local.origin_status.get());
+                let report = self.forwarded(self.starter.origin_status.get());
                 let (status, fields) = (head.status, head.fields.clone());
-                self.answer = Some(match self.local.in_place.take() {
+                self.response.answer = Some(match self.starter.in_place.take() {
                     Some(InPlaceOfBody::File(file)) => {
                         Delivery::File(FileResponse { file, source: None, fields, report, upload: false })
                     }
@@ -92,16 +93,17 @@ impl Machine<'_, '_> {
             }
             FillHead::Found(stored, tier) => self.consider_tier_hit(stored, tier),
             FillHead::StoreChanged | FillHead::Validated(_) => {
-                let freshened = self.local.freshened.borrow_mut().take();
+                let freshened = self.starter.freshened.borrow_mut().take();
                 match freshened {
-                    None if self.local.over_budget.take() => self.over_budget(),
+                    None if self.starter.over_budget.take() => self.over_budget(),
                     Some(stored) => {
-                        let status = self.local.origin_status.get();
-                        self.answer = Some(Delivery::Stored { stored, report: self.forwarded(status) });
+                        let status = self.starter.origin_status.get();
+                        self.response.answer =
+                            Some(Delivery::Stored { stored, report: self.forwarded(status) });
                         Step::Hit
                     }
-                    None if self.local.unshared.take() => {
-                        self.tiers = LowerTierState::Asked;
+                    None if self.starter.unshared.take() => {
+                        self.found.lower_tiers = LowerTierState::Asked;
                         Step::Lookup
                     }
                     None => self.origin_failed(502),
@@ -118,27 +120,27 @@ impl Machine<'_, '_> {
 
     /// Whether the fetch ended because the client is gone. For a response that is made on this machine, one that has closed its side is.
     pub fn has_left(&self) -> bool {
-        match self.local.presence() {
+        match self.starter.presence() {
             ClientPresence::Gone => true,
-            ClientPresence::Doubted => self.route.ends_with_client(),
+            ClientPresence::Doubted => self.input.route.ends_with_client(),
             ClientPresence::Here => false,
         }
     }
 
     pub fn forwarded(&self, status: Option<u16>) -> CacheReport {
-        CacheReport::Forwarded { reason: self.reason, status, stored: false, collapsed: false }
+        CacheReport::Forwarded { reason: self.plan.reason, status, stored: false, collapsed: false }
     }
 
     async fn pass_interim(&mut self) {
         loop {
-            let Some(response) = self.local.interim.pop() else { return };
+            let Some(response) = self.starter.interim.pop() else { return };
             self.send_interim(&response).await;
         }
     }
 
     pub async fn send_interim(&mut self, response: &ResponseHead) {
         // larder sends 100 itself when the body is read; 101 was not requested.
-        if let Some(reply) = self.reply.as_mut().filter(|_| response.status > 101) {
+        if let Some(reply) = self.response.reply.as_mut().filter(|_| response.status > 101) {
             let fields = request_headers::returned(response.fields.clone(), response.version, false);
             // A lost client is noticed when the final head is sent.
             let _ = reply.interim(response.status, &fields).await;
@@ -147,25 +149,26 @@ impl Machine<'_, '_> {
 
     /// Runs a fill whose only reader is this request, up to where its response is stored or forwarded.
     async fn fetch_privately(&mut self) -> Step {
-        let kind = match (&self.found, self.fetch) {
+        let kind = match (&self.found.stored, self.plan.kind) {
             (Some(_), FetchKind::Validation) => OriginRequestKind::Validation,
-            _ if self.coalescing == Coalescing::Head => OriginRequestKind::Head,
+            _ if self.plan.coalescing == Coalescing::Head => OriginRequestKind::Head,
             _ => OriginRequestKind::AsSent,
         };
         // Taken before the origin is asked, so that a removal meanwhile applies to the response.
-        let since = self.gateway.store.removals(self.hash);
-        let may_repeat_lookup = self.found.is_none() && !self.is_hit_for_miss() && self.lookups < MAX_LOOKUPS;
-        self.stages.enter(RequestStage::Connect);
+        let since = self.input.gateway.store.removals(self.key.hash);
+        let may_repeat_lookup =
+            self.found.stored.is_none() && !self.is_hit_for_miss() && self.waiting.lookups < MAX_LOOKUPS;
+        self.input.stages.enter(RequestStage::Connect);
         let mut fill = FillRun::private(
-            self.job(self.fetch, TierLookup::Skip, FillPurpose::Response),
+            self.job(self.plan.kind, TierLookup::Skip, FillPurpose::Response),
             kind,
             since,
             may_repeat_lookup,
         );
         // Not within this request's own future, which is moved as a whole and mostly does without.
-        let running = self.gateway.private_fills.lend(|| fill.run(FillStep::Origin));
+        let running = self.input.gateway.private_fills.lend(|| fill.run(FillStep::Origin));
         let next = self.while_here(running).await;
-        self.stages.enter(RequestStage::Lookup);
+        self.input.stages.enter(RequestStage::Lookup);
         if next == FillStep::Store {
             let reader = fill.begin_to_store();
             return self.lead(reader).await;
@@ -173,13 +176,13 @@ impl Machine<'_, '_> {
         match std::mem::replace(&mut fill.outcome, FillOutcome::Ended) {
             FillOutcome::Forward => self.forwards(&mut fill),
             FillOutcome::Freshened(stored, _) => {
-                self.answer = Some(Delivery::Stored { stored, report: self.forwarded(Some(304)) });
+                self.response.answer = Some(Delivery::Stored { stored, report: self.forwarded(Some(304)) });
                 Step::Hit
             }
             FillOutcome::Found(stored, tier, _) => self.consider_tier_hit(stored, tier),
             FillOutcome::RepeatLookup => {
-                self.lookups += 1;
-                self.tiers = LowerTierState::NotAsked;
+                self.waiting.lookups += 1;
+                self.found.lower_tiers = LowerTierState::NotAsked;
                 Step::Lookup
             }
             FillOutcome::OverBudget => self.over_budget(),
@@ -191,7 +194,7 @@ impl Machine<'_, '_> {
             FillOutcome::GivenUp => {
                 let error = OriginError::Busy;
                 let (status, why) = (error.status(), error.sentence());
-                self.gateway.refusals.note_failure(self.hash, self.request, status, &why);
+                self.input.gateway.refusals.note_failure(self.key.hash, self.input.request, status, &why);
                 self.origin_failed(status)
             }
         }
@@ -202,11 +205,11 @@ impl Machine<'_, '_> {
         let Some(arrived) = fill.arrived.take() else { return self.origin_failed(502) };
         let status = arrived.response.status;
         let report = Some(self.forwarded(Some(status)));
-        let may_be_kept = self.facts.method == "HEAD" && arrived.is_sent_itself();
-        self.answer = Some(match may_be_kept && self.keeps_get(&arrived) {
+        let may_be_kept = self.input.facts.method == "HEAD" && arrived.is_sent_itself();
+        self.response.answer = Some(match may_be_kept && self.keeps_get(&arrived) {
             true => {
                 let mut answer = self.direct_plain(arrived, None, report);
-                if let (Coalescing::Head, Delivery::Forwarded(direct)) = (self.coalescing, &mut answer) {
+                if let (Coalescing::Head, Delivery::Forwarded(direct)) = (self.plan.coalescing, &mut answer) {
                     self.use_get_fields(status, &mut direct.fields);
                 }
                 answer
@@ -219,7 +222,7 @@ impl Machine<'_, '_> {
     /// Runs a fill of this request, passes interim responses on, and tells the fill whether the client is still there.
     pub async fn while_here<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
-        let local = self.local.clone();
+        let local = self.starter.clone();
         let done = loop {
             let presence = local.presence();
             tokio::select! {
@@ -244,8 +247,8 @@ impl Machine<'_, '_> {
     /// Whether the response to the GET of a HEAD would be stored.
     fn keeps_get(&self, arrived: &ArrivedHead) -> bool {
         let (status, view) = (arrived.response.status, arrived.response.fields.view());
-        let policy = rules::of_response(&self.route.policy, self.request, status, &view);
-        let facts = RequestFacts { method: "GET", ..self.facts.clone() };
+        let policy = rules::of_response(&self.input.route.policy, self.input.request, status, &view);
+        let facts = RequestFacts { method: "GET", ..self.input.facts.clone() };
         let (asked, came) = (arrived.request_time, arrived.response_time);
         let verdict = storable::decide(&facts, status, &view, policy, asked, came, &mut Silent);
         verdict == Storable::Store && length_of(&view).is_none_or(|it| it <= policy.max_object)
@@ -255,13 +258,13 @@ impl Machine<'_, '_> {
     /// clients in other codings, this client included.
     fn use_get_fields(&self, status: u16, fields: &mut FieldList) {
         let view = fields.view();
-        let policy = rules::of_response(&self.route.policy, self.request, status, &view);
+        let policy = rules::of_response(&self.input.route.policy, self.input.request, status, &view);
         if transcode::plan(status, &view, length_of(&view), policy).is_none() {
             return;
         }
         drop(view);
         transcode::mark(fields);
-        let reason = self.reason;
+        let reason = self.plan.reason;
         let report = CacheReport::Forwarded { reason, status: Some(status), stored: true, collapsed: false };
         if self.must_decode(fields, status, report).is_some() {
             *fields = transcode::form_fields(fields, Coding::Identity);

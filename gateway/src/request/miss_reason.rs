@@ -17,34 +17,38 @@ fn is_fresh_and_due(it: &Stored) -> bool {
 impl Machine<'_, '_> {
     /// The reason for a fetch that this request starts, before its response is known.
     pub fn miss_reason(&self, purpose: FillPurpose) -> MissReason {
-        if let Some(bypassed) = self.bypassed {
+        if let Some(bypassed) = self.plan.bypassed {
             return bypassed;
         }
-        let stored = self.found.as_ref();
-        let others = |it| reuse::is_for_others(it, self.facts, &self.route.policy);
+        let stored = self.found.stored.as_ref();
+        let others = |it| reuse::is_for_others(it, self.input.facts, &self.input.route.policy);
         miss_reason::judge(&MissFacts {
-            forward: self.reason,
+            forward: self.plan.reason,
             stored: stored.map(|it| &it.meta),
             is_for_others: stored.map_or(self.has_variants_for_other_credentials(), |it| others(&it.meta)),
-            is_doubted: self.ram == RamCopy::Doubted
+            is_doubted: self.found.ram_copy == RamCopy::Doubted
                 || stored.is_some_and(|it| it.is_superseded() || is_fresh_and_due(it)),
             is_hit_for_miss: self.is_hit_for_miss(),
-            is_head: self.facts.method == "HEAD",
-            removed: if stored.is_none() { self.gateway.store.removal_cause(self.hash) } else { None },
+            is_head: self.input.facts.method == "HEAD",
+            removed: if stored.is_none() {
+                self.input.gateway.store.removal_cause(self.key.hash)
+            } else {
+                None
+            },
             is_background: purpose == FillPurpose::Renewal,
         })
     }
 
     /// The reason of this request: `None` where no origin was asked because of it, or for it by another request.
     pub fn final_reason(&self) -> Option<MissReason> {
-        let is_answered = self.summary.origin.is_some();
-        match self.summary.report {
+        let is_answered = self.response.summary.origin.is_some();
+        match self.response.summary.report {
             Some(CacheReport::Forwarded { collapsed: true, .. } | CacheReport::SharedFailure { .. }) => {
                 Some(MissReason::Waited)
             }
-            Some(CacheReport::Forwarded { .. }) => self.local.reason.get(),
+            Some(CacheReport::Forwarded { .. }) => self.starter.reason.get(),
             // An upgrade, or a response of larder in place of the origin's.
-            None if is_answered => self.local.reason.get(),
+            None if is_answered => self.starter.reason.get(),
             _ => None,
         }
     }

@@ -1,10 +1,11 @@
 //! The step `Pass`: the request unchanged, with its body, and its response; and the invalidations of an unsafe method.
 
+use super::Machine;
+use super::OwnError;
 use super::buffer::{BufferFault, OutgoingBody};
 use super::deliver::{Delivery, FileResponse};
 use super::machine::Step;
 use super::tunnel::Switched;
-use super::{Machine, OwnError};
 use crate::buffered::WholeBody;
 use crate::cache_key;
 use crate::file_orders::InPlaceOfBody;
@@ -32,7 +33,7 @@ use std::borrow::Cow;
 impl<'c> Machine<'_, 'c> {
     /// Sends the request unchanged, with its body, and passes the response on.
     pub async fn pass(&mut self) -> Step {
-        if self.answer.is_some() {
+        if self.response.answer.is_some() {
             return Step::Deliver; // `Fetch` or `Validate` found that the response is this client's only.
         }
         let framing = self.framing();
@@ -46,20 +47,20 @@ impl<'c> Machine<'_, 'c> {
             Err(BufferFault::Client(gone)) => return self.upload_stopped(UploadStopped::Client(gone)),
             Err(BufferFault::Refused(why)) => return self.body_refused(why),
         };
-        self.stages.enter(RequestStage::Connect);
+        self.input.stages.enter(RequestStage::Connect);
         // The job continues the stage in which it is made.
         let job = self.job(FetchKind::Full, TierLookup::Skip, FillPurpose::Response);
         if job.charge().is_err() {
             return self.over_budget();
         }
         let mut upload = None;
-        let upgrade = self.upgrade.take();
+        let upgrade = self.content.upgrade.take();
         let passing = Passing { framing, upgrade: upgrade.as_ref() };
-        let passes = &self.gateway.passes;
+        let passes = &self.input.gateway.passes;
         let asking = passes.lend(|| pass_on(&job, passing, body, &mut upload));
         let asked = self.while_here(asking).await;
-        self.stages.enter(RequestStage::Lookup);
-        self.upgrade = upgrade;
+        self.input.stages.enter(RequestStage::Lookup);
+        self.content.upgrade = upgrade;
         let arrived = match asked {
             Ok(arrived) => arrived,
             Err(NoAnswer::Upload(why)) => return self.upload_stopped(why),
@@ -72,10 +73,10 @@ impl<'c> Machine<'_, 'c> {
             return self.switched(&arrived);
         }
         // A 304 is the client's to interpret: the request was sent unchanged, and the answer is not kept.
-        if request_headers::is_unasked(self.request, true, arrived.response.status)
-            || protocol_upgrade::is_mistakable(self.request, arrived.response.status)
+        if request_headers::is_unasked(self.input.request, true, arrived.response.status)
+            || protocol_upgrade::is_mistakable(self.input.request, arrived.response.status)
         {
-            self.local.origin_status.set(None); // The client is not to take it for the status of a response.
+            self.starter.origin_status.set(None); // The client is not to take it for the status of a response.
             return self.passing_failed(502);
         }
         self.invalidate(&arrived.response).await;
@@ -83,13 +84,13 @@ impl<'c> Machine<'_, 'c> {
     }
 
     fn passing_failed(&mut self, status: u16) -> Step {
-        self.error = OwnError::Status(status);
+        self.response.error = OwnError::Status(status);
         Step::Error
     }
 
     /// The request's body could not be kept until the origin is asked.
     fn body_refused(&mut self, why: BodyRefusal) -> Step {
-        self.reply.iter_mut().for_each(Reply::close_after);
+        self.response.reply.iter_mut().for_each(Reply::close_after);
         self.passing_failed(match why {
             BodyRefusal::TooLarge => 413,
             BodyRefusal::NoRoom => 503,
@@ -102,7 +103,7 @@ impl<'c> Machine<'_, 'c> {
             UploadStopped::Client(gone) => client_status(gone),
             UploadStopped::Pressed => {
                 // The rest of the body would be read first.
-                self.reply.iter_mut().for_each(Reply::close_after);
+                self.response.reply.iter_mut().for_each(Reply::close_after);
                 503
             }
         };
@@ -111,10 +112,10 @@ impl<'c> Machine<'_, 'c> {
 
     /// The origin has switched protocols on the connection, as requested, or claims so without a request.
     fn switched(&mut self, arrived: &ArrivedHead) -> Step {
-        match self.upgrade.as_ref().and_then(|it| Switched::of(it, arrived)) {
+        match self.content.upgrade.as_ref().and_then(|it| Switched::of(it, arrived)) {
             Some(mut switched) => {
                 self.bind(&mut switched.fields);
-                self.answer = Some(Delivery::Switched(switched));
+                self.response.answer = Some(Delivery::Switched(switched));
             }
             None => return self.passing_failed(502),
         }
@@ -124,14 +125,14 @@ impl<'c> Machine<'_, 'c> {
     /// How the request's body is forwarded. The body of a GET has no defined meaning (RFC 9110 §9.3.1) and is in no key.
     /// A cached route drops it unless `cache.get_bodies` is set, so that larder and the application see the same request.
     fn framing(&self) -> Framing {
-        let framing = self.request.framing;
-        let is_read = matches!(self.request.method.as_str(), "GET" | "HEAD");
-        let policy = &self.route.policy;
+        let framing = self.input.request.framing;
+        let is_read = matches!(self.input.request.method.as_str(), "GET" | "HEAD");
+        let policy = &self.input.route.policy;
         let is_passed = !policy.enabled || policy.get_bodies == GetBodies::Pass;
         if framing == Framing::Empty || !is_read || is_passed {
             return framing;
         }
-        self.gateway.counters.get_bodies_dropped.add(1);
+        self.input.gateway.counters.get_bodies_dropped.add(1);
         Framing::Empty
     }
 
@@ -142,18 +143,18 @@ impl<'c> Machine<'_, 'c> {
         // While the request is still being sent, the response is for this client only.
         let may_keep = upload.is_none()
             && request_headers::may_keep_post(
-                &self.route.policy,
-                self.facts,
-                &self.request.target,
-                self.fields,
+                &self.input.route.policy,
+                self.input.facts,
+                &self.input.request.target,
+                self.input.fields,
             );
         if !may_keep {
-            self.answer = Some(self.direct(arrived, upload, Some(report)));
+            self.response.answer = Some(self.direct(arrived, upload, Some(report)));
             return Step::Deliver;
         }
         self.make_key();
         // Not before: the POST itself has just removed what was there.
-        let since = self.gateway.store.removals(self.hash);
+        let since = self.input.gateway.store.removals(self.key.hash);
         let mut fill = FillRun::private(
             self.job(FetchKind::Full, TierLookup::Skip, FillPurpose::Response),
             OriginRequestKind::Passed,
@@ -169,7 +170,7 @@ impl<'c> Machine<'_, 'c> {
                 }
             }
             Some(arrived) => {
-                self.answer = Some(self.direct(arrived, None, Some(report)));
+                self.response.answer = Some(self.direct(arrived, None, Some(report)));
                 Step::Deliver
             }
         }
@@ -198,8 +199,9 @@ impl<'c> Machine<'_, 'c> {
             }
             None => {}
         }
-        let transit = Transit::of(self.gateway, &self.route.policy, self.request, &arrived.response);
-        self.direct_plain(arrived, upload, report).in_transit(self.gateway, transit)
+        let transit =
+            Transit::of(self.input.gateway, &self.input.route.policy, self.input.request, &arrived.response);
+        self.direct_plain(arrived, upload, report).in_transit(self.input.gateway, transit)
     }
 
     /// The same, in the form in which it came.
@@ -209,26 +211,26 @@ impl<'c> Machine<'_, 'c> {
         upload: Option<Upload<'c>>,
         report: Option<CacheReport>,
     ) -> Delivery<'c> {
-        let method = &self.request.method;
+        let method = &self.input.request.method;
         Delivery::direct(arrived.source, arrived.response, upload, report, method)
     }
 
     /// RFC 9111 §4.4: a successful unsafe method makes the responses stored under its targets unusable, and those of the
     /// groups that its response names (RFC 9875 §3).
     async fn invalidate(&mut self, response: &ResponseHead) {
-        let request = self.request;
+        let request = self.input.request;
         let targets = invalidate::targets(
             &request.method,
-            self.request.scheme.name(),
+            self.input.request.scheme.name(),
             &request.authority,
             &request.target,
             request.fields.get("destination"),
             response.status,
             &response.fields.view(),
         );
-        let mut policy = Cow::Borrowed(&self.route.policy);
+        let mut policy = Cow::Borrowed(&self.input.route.policy);
         let own = policy.key.condition.clone();
-        for condition in std::iter::once(&own).chain(&*self.route.other_conditions) {
+        for condition in std::iter::once(&own).chain(&*self.input.route.other_conditions) {
             if *condition != policy.key.condition {
                 policy.to_mut().key.condition.clone_from(condition);
             }
@@ -237,37 +239,45 @@ impl<'c> Machine<'_, 'c> {
             }
         }
         let mut sending = Vec::new();
-        if self.route.has_queries || self.gateway.store.has_peer() {
+        if self.input.route.has_queries || self.input.gateway.store.has_peer() {
             // The keys of stored responses to QUERY have bodies that this request lacks; and a purge reaches the peer.
             for target in &targets {
-                let key = cache_key::of_url(&self.route.policy, request.scheme, &request.authority, target);
+                let key =
+                    cache_key::of_url(&self.input.route.policy, request.scheme, &request.authority, target);
                 self.purge(PurgeScope::Url(key), Strength::Hard, &mut sending).await;
             }
         }
         let mut key = Vec::new();
         let (scheme, authority) = (request.scheme, &request.authority);
-        cache_key::write(&self.route.policy, scheme, authority, &request.target, self.fields, &mut key);
+        cache_key::write(
+            &self.input.route.policy,
+            scheme,
+            authority,
+            &request.target,
+            self.input.fields,
+            &mut key,
+        );
         for tag in tags::invalidated(&request.method, response.status, &response.fields.view(), &key) {
             // An entry with a validator may turn out to be still valid.
             self.purge(PurgeScope::Tag(tag.into()), Strength::Validate, &mut sending).await;
         }
-        self.gateway.wait_for_purges(sending).await;
+        self.input.gateway.wait_for_purges(sending).await;
     }
 
     /// Puts a purge in force here, and begins to tell the other nodes of it.
     async fn purge(&self, scope: PurgeScope, strength: Strength, sending: &mut Vec<PurgeSending>) {
         let rule = PurgeRule { scope, strength, positions: Vec::new() };
-        let seq = self.gateway.store.purge(rule.clone());
-        match (self.gateway.purge_sender.get(), &self.gateway.tiers.disk) {
+        let seq = self.input.gateway.store.purge(rule.clone());
+        match (self.input.gateway.purge_sender.get(), &self.input.gateway.tiers.disk) {
             (Some(send), _) => sending.push(send(rule, seq)),
-            (None, Some(disk)) => self.gateway.outlives_us(disk.purged(seq, &rule)).await,
+            (None, Some(disk)) => self.input.gateway.outlives_us(disk.purged(seq, &rule)).await,
             (None, None) => {}
         }
     }
 
     /// Removes what is stored for a target: for each offer of the key, whichever this request prefers.
     async fn invalidate_target(&self, policy: &Policy, target: &str) {
-        let rest = self.fields.iter().filter(|it| !it.is("accept")).copied();
+        let rest = self.input.fields.iter().filter(|it| !it.is("accept")).copied();
         let mut offers: Vec<Vec<Field<'_>>> = policy
             .key
             .accept
@@ -275,15 +285,15 @@ impl<'c> Machine<'_, 'c> {
             .map(|it| rest.clone().chain([Field { name: "accept", value: it.as_bytes() }]).collect())
             .collect();
         if offers.is_empty() {
-            offers.push(self.fields.to_vec());
+            offers.push(self.input.fields.to_vec());
         }
         for fields in offers {
             let mut key = Vec::new();
-            let (scheme, authority) = (self.request.scheme, &self.request.authority);
+            let (scheme, authority) = (self.input.request.scheme, &self.input.request.authority);
             cache_key::write(policy, scheme, authority, target, &fields, &mut key);
-            let hash = self.gateway.store.hash(&key);
-            if self.gateway.remove(policy, hash, &key).await {
-                self.gateway.counters.cache_invalidations.add(1);
+            let hash = self.input.gateway.store.hash(&key);
+            if self.input.gateway.remove(policy, hash, &key).await {
+                self.input.gateway.counters.cache_invalidations.add(1);
             }
         }
     }

@@ -76,15 +76,15 @@ impl Machine<'_, '_> {
     /// HTTP/1, closed its side. In the latter case it may still wait for the answer; the fact is only used to make room
     /// for other requests, and to cancel a query or a program of this machine.
     pub async fn may_be_gone(&self) {
-        match &self.reply {
-            Some(reply) => may_be_gone(reply, self.route.ends_with_client()).await,
+        match &self.response.reply {
+            Some(reply) => may_be_gone(reply, self.input.route.ends_with_client()).await,
             None => std::future::pending().await,
         }
     }
 
     /// Waits until the client has cancelled its request.
     pub async fn cancelled(&self) {
-        match &self.reply {
+        match &self.response.reply {
             Some(reply) => reply.cancelled().await,
             None => std::future::pending().await,
         }

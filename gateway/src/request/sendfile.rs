@@ -23,7 +23,7 @@ impl<'c> Machine<'_, 'c> {
         }
         let FileResponse { file, source, fields, report, .. } = file;
         drop(source);
-        match flush_while_waiting(self.stages, reply, file.open()).await? {
+        match flush_while_waiting(self.input.stages, reply, file.open()).await? {
             Ok(file) => self.send_file(reply, &file, fields, report).await,
             Err(why) => {
                 let why = why.shown();
@@ -42,16 +42,17 @@ impl<'c> Machine<'_, 'c> {
         let mut fields = file_order::merged(fields, &file.fields);
         let now = clock::wall();
         let meta = Meta::of(200, &fields.view(), &Policy::default(), now, now);
-        if matches!(self.facts.method, "GET" | "HEAD") {
+        if matches!(self.input.facts.method, "GET" | "HEAD") {
             match self.precondition(&meta) {
                 Precondition::Proceed => {}
                 early => return self.send_precondition(reply, early, fields, report).await,
             }
         }
         let (whole, length) = (file.body.clone(), file.length());
-        let applies =
-            |_: &&[u8]| self.facts.method == "GET" && conditional::range_applies(self.fields, &meta);
-        let range = self.facts.range.filter(applies);
+        let applies = |_: &&[u8]| {
+            self.input.facts.method == "GET" && conditional::range_applies(self.input.fields, &meta)
+        };
+        let range = self.input.facts.range.filter(applies);
         match range.map_or(Selection::Whole, |it| range::select(it, length)) {
             Selection::Whole => self.send_pieces(reply, 200, fields, vec![whole], report).await,
             Selection::One(first, last) => {

@@ -12,8 +12,9 @@ impl Machine<'_, '_> {
     pub fn set_sticky_cookie(&self, report: Option<CacheReport>, fields: &mut FieldList) {
         let is_unshared =
             matches!(report, Some(CacheReport::Forwarded { stored: false, collapsed: false, .. }));
-        if is_unshared && self.local.answered_by.get().is_some() {
-            let is_for_others = sticky::is_for_others(&self.request.method, &fields.view(), clock::wall());
+        if is_unshared && self.starter.answered_by.get().is_some() {
+            let is_for_others =
+                sticky::is_for_others(&self.input.request.method, &fields.view(), clock::wall());
             if !is_for_others {
                 self.bind(fields);
             }
@@ -22,10 +23,10 @@ impl Machine<'_, '_> {
 
     /// Adds the cookie to a response, if it is due.
     pub fn bind(&self, fields: &mut FieldList) {
-        if let (Some(cookie), Some(origin)) = (&self.route.sticky, self.local.answered_by.get())
-            && cookie.is_due(self.local.bound.get(), origin)
+        if let (Some(cookie), Some(origin)) = (&self.input.route.sticky, self.starter.answered_by.get())
+            && cookie.is_due(self.starter.bound.get(), origin)
         {
-            fields.push("Set-Cookie", cookie.line(origin, self.request.scheme));
+            fields.push("Set-Cookie", cookie.line(origin, self.input.request.scheme));
         }
     }
 }

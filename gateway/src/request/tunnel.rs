@@ -60,20 +60,20 @@ impl From<OriginError> for TunnelError {
 impl<'c> Machine<'_, 'c> {
     /// Copies until both sides have ended, one is gone, or nothing has moved for too long.
     pub async fn tunnel(&mut self, mut reply: Reply<'c>, switched: Switched) -> Step {
-        self.summary.status = reply.agreement();
+        self.response.summary.status = reply.agreement();
         let Switched { exchange, protocol, fields } = switched;
         let Ok(tunnel) = reply.switch(protocol.as_bytes(), &fields).await else { return Step::Finish };
-        let counters = self.gateway.counters.clone();
+        let counters = self.input.gateway.counters.clone();
         counters.upgrades.add(1);
         counters.upgrades_open.add(1);
         let bytes = Cell::new(0);
-        let copied = copy(&tunnel, &exchange, self.route.upgrades.idle, &bytes).await;
+        let copied = copy(&tunnel, &exchange, self.input.route.upgrades.idle, &bytes).await;
         counters.upgrades_open.sub(1);
-        self.summary.body = bytes.get();
+        self.response.summary.body = bytes.get();
         match copied {
             Ok(()) => {
                 tunnel.close().await;
-                self.summary.complete = true;
+                self.response.summary.complete = true;
             }
             Err(TunnelError::Idle) => counters.upgrades_idle.add(1),
             Err(TunnelError::Client | TunnelError::Origin) => {}

@@ -6,7 +6,8 @@
 
 use super::deliver::Delivery;
 use super::machine::Step;
-use super::{Coalescing, MAX_LOOKUPS, Machine, OwnError};
+use super::{Coalescing, Machine};
+use super::{MAX_LOOKUPS, OwnError};
 use crate::fill::tier_lookup::TierLookup;
 use crate::lower_tiers;
 use crate::recent_failures;
@@ -34,30 +35,30 @@ enum WaitEnd {
 impl Machine<'_, '_> {
     /// `Wait`: for the head of another's fetch.
     pub async fn wait(&mut self) -> Step {
-        self.gateway.counters.requests_collapsed.add(1);
-        self.stages.enter(RequestStage::Wait);
+        self.input.gateway.counters.requests_collapsed.add(1);
+        self.input.stages.enter(RequestStage::Wait);
         let (reader, head) = loop {
-            let Some(reader) = self.reader.take() else { return Step::Lookup };
+            let Some(reader) = self.waiting.reader.take() else { return Step::Lookup };
             match self.wait_for_head(reader).await {
                 WaitEnd::Head(reader, head) => break (reader, head),
                 WaitEnd::Cancelled => return self.needs_nothing(),
                 WaitEnd::TooLong(reader) => match self.start_extra_fetch(reader) {
                     Step::Wait => {}
                     step => {
-                        self.stages.enter(RequestStage::Lookup);
+                        self.input.stages.enter(RequestStage::Lookup);
                         return step;
                     }
                 },
             }
         };
-        self.stages.enter(RequestStage::Lookup);
-        self.earlier = None;
+        self.input.stages.enter(RequestStage::Lookup);
+        self.waiting.earlier = None;
         match head {
             FillHead::Failed(status) => return self.another_failed(&reader, status),
             FillHead::Private(head) if head.status >= 500 => {
                 return self.another_failed(&reader, head.status);
             }
-            _ => self.lookups += 1,
+            _ => self.waiting.lookups += 1,
         }
         match head {
             FillHead::StoreChanged | FillHead::Failed(_) => Step::Lookup,
@@ -75,7 +76,7 @@ impl Machine<'_, '_> {
                 }
                 ShareCheck::OtherVariant => {
                     // Requests for one variant wait for one another, not for this one.
-                    self.vary.clone_from(&head.vary);
+                    self.waiting.vary.clone_from(&head.vary);
                     Step::Lookup
                 }
                 ShareCheck::MayNotShare => self.leave_coalescing(),
@@ -84,31 +85,31 @@ impl Machine<'_, '_> {
     }
 
     fn leave_coalescing(&mut self) -> Step {
-        self.coalescing = Coalescing::Private;
+        self.plan.coalescing = Coalescing::Private;
         self.fetch_step()
     }
 
     async fn wait_for_head(&mut self, mut reader: FillReader) -> WaitEnd {
-        let collapse_wait = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
+        let collapse_wait = Duration::from_millis(u64::from(self.input.route.policy.collapse_wait_ms));
         let mut collapse_timer =
-            self.collapse_timer.take().unwrap_or_else(|| Box::pin(tokio::time::sleep(collapse_wait)));
-        let mut earlier = self.earlier.take();
+            self.waiting.timer.take().unwrap_or_else(|| Box::pin(tokio::time::sleep(collapse_wait)));
+        let mut earlier = self.waiting.earlier.take();
         let mut may_be_gone = false;
         loop {
             tokio::select! {
                 biased;
                 head = head_of(&mut earlier) => {
                     let Some(earlier) = earlier else { continue };
-                    self.collapse_timer = Some(collapse_timer);
+                    self.waiting.timer = Some(collapse_timer);
                     return WaitEnd::Head(earlier, head);
                 }
                 head = reader.head() => {
-                    self.collapse_timer = Some(collapse_timer); // It is one for all that this request waits for.
+                    self.waiting.timer = Some(collapse_timer); // It is one for all that this request waits for.
                     return WaitEnd::Head(reader, head);
                 }
                 () = self.cancelled() => return WaitEnd::Cancelled,
                 () = collapse_timer.as_mut() => {
-                    self.earlier = earlier;
+                    self.waiting.earlier = earlier;
                     return WaitEnd::TooLong(reader);
                 }
                 () = self.may_be_gone(), if !may_be_gone => {
@@ -125,41 +126,47 @@ impl Machine<'_, '_> {
     /// This request has waited long enough. One such request starts a fetch for all in addition to the slow one; all
     /// the others wait for both.
     fn start_extra_fetch(&mut self, reader: FillReader) -> Step {
-        self.gateway.counters.collapse_timeouts.add(1);
+        self.input.gateway.counters.collapse_timeouts.add(1);
         if self.is_over_budget() {
-            self.reader = Some(reader);
+            self.waiting.reader = Some(reader);
             return Step::Wait;
         }
-        let flight = match &self.found {
+        let flight = match &self.found.stored {
             Some(stored) => self.flight(stored.meta.vary()),
-            None => self.flight(&self.vary),
+            None => self.flight(&self.waiting.vary),
         };
-        if self.fetches_privately(self.fetch) {
+        if self.fetches_privately(self.plan.kind) {
             let stored = self.stored_meanwhile();
             return stored.unwrap_or_else(|| self.in_turn(reader, flight));
         }
-        let begun = self.gateway.store.begin_extra(self.hash, flight, &self.key, &reader);
+        let begun = self.input.gateway.store.begin_extra(self.key.hash, flight, &self.key.bytes, &reader);
         let step = self.take_part(begun, TierLookup::Skip);
         // The first is nearest to its answer, also for the request that starts another.
-        let earlier = self.earlier.take().or(Some(reader));
-        self.earlier = earlier.filter(|_| step == Step::Wait || self.reader.is_some());
+        let earlier = self.waiting.earlier.take().or(Some(reader));
+        self.waiting.earlier = earlier.filter(|_| step == Step::Wait || self.waiting.reader.is_some());
         step
     }
 
     /// A request that starts nothing for others asks for itself, one in each `cache.collapse_wait`; the others continue
     /// to wait, also for fetches started for all since.
     fn in_turn(&mut self, reader: FillReader, flight: KeyHash) -> Step {
-        let each = u64::from(self.route.policy.collapse_wait_ms);
+        let each = u64::from(self.input.route.policy.collapse_wait_ms);
         if !self.may_follow() || reader.may_start_extra_fetch(clock::monotonic(), each) {
-            self.earlier = None;
+            self.waiting.earlier = None;
             return self.leave_coalescing();
         }
-        match self.gateway.store.follow(self.hash, flight, &self.key).filter(|it| !it.reads_with(&reader)) {
+        match self
+            .input
+            .gateway
+            .store
+            .follow(self.key.hash, flight, &self.key.bytes)
+            .filter(|it| !it.reads_with(&reader))
+        {
             Some(newer) => {
-                self.earlier = self.earlier.take().or(Some(reader));
-                self.reader = Some(newer);
+                self.waiting.earlier = self.waiting.earlier.take().or(Some(reader));
+                self.waiting.reader = Some(newer);
             }
-            None => self.reader = Some(reader),
+            None => self.waiting.reader = Some(reader),
         }
         Step::Wait
     }
@@ -180,53 +187,64 @@ impl Machine<'_, '_> {
     /// waiting one asks next. If two fetches have failed and this request is identical to the second, it gets the same
     /// answer. A different request waits for no third, so that the last of a crowd is answered as soon as the first.
     fn another_failed(&mut self, reader: &FillReader, status: u16) -> Step {
-        self.failures = self.failures.saturating_add(1);
+        self.waiting.failures = self.waiting.failures.saturating_add(1);
         if let Some(step) = self.stale_of_another() {
             return step;
         }
-        if self.failures < MAX_LOOKUPS {
+        if self.waiting.failures < MAX_LOOKUPS {
             return Step::Lookup;
         }
         if reader.provoked_by() != Some(self.content_hash()) {
             return self.leave_coalescing();
         }
-        self.gateway.refusals.recent.note(self.hash, self.content_hash(), status, clock::monotonic());
+        self.input.gateway.refusals.recent.note(
+            self.key.hash,
+            self.content_hash(),
+            status,
+            clock::monotonic(),
+        );
         self.failed_for_another(status)
     }
 
     /// This request is answered with another's failure.
     pub fn failed_for_another(&mut self, status: u16) -> Step {
-        self.gateway.counters.collapse_failures.add(1);
+        self.input.gateway.counters.collapse_failures.add(1);
         let stale = self.stale_instead(true);
         stale.unwrap_or_else(|| self.fails(OwnError::OfAnother(status)))
     }
 
     /// The failure of identical requests within the last second.
     pub fn failed_lately(&self) -> Option<u16> {
-        let recent = &self.gateway.refusals.recent;
-        if recent.is_empty() { None } else { recent.get(self.hash, self.content_hash(), clock::monotonic()) }
+        let recent = &self.input.gateway.refusals.recent;
+        if recent.is_empty() {
+            None
+        } else {
+            recent.get(self.key.hash, self.content_hash(), clock::monotonic())
+        }
     }
 
     /// The hash of this request's content.
     fn content_hash(&self) -> KeyHash {
-        recent_failures::content_hash(&self.gateway.store, self.request)
+        recent_failures::content_hash(&self.input.gateway.store, self.input.request)
     }
 
     /// A response that a 304 freshened for the waiting requests and that is stale again: it still answers them.
     fn take_validated(&mut self, stored: StoredArc) -> Step {
-        if !lower_tiers::fits(&stored, self.fields) || crate::coding::is_of_no_use(&stored, self.fields) {
-            self.vary = stored.meta.vary().to_vec();
+        if !lower_tiers::fits(&stored, self.input.fields)
+            || crate::coding::is_of_no_use(&stored, self.input.fields)
+        {
+            self.waiting.vary = stored.meta.vary().to_vec();
             return Step::Lookup;
         }
         let now = clock::wall();
-        match reuse::decide(Ok(&stored.meta), self.facts, &self.route.policy, now, &mut Silent) {
+        match reuse::decide(Ok(&stored.meta), self.input.facts, &self.input.route.policy, now, &mut Silent) {
             Reuse::Serve
             | Reuse::ServeStale
             | Reuse::ServeWhileRevalidating
             | Reuse::Validate(ForwardReason::Stale) => {
-                let (reason, status) = (self.reason, Some(304));
+                let (reason, status) = (self.plan.reason, Some(304));
                 let report = CacheReport::Forwarded { reason, status, stored: false, collapsed: true };
-                self.answer = Some(Delivery::Stored { stored, report });
+                self.response.answer = Some(Delivery::Stored { stored, report });
                 Step::Hit
             }
             _ => self.leave_coalescing(),
@@ -241,16 +259,21 @@ impl Machine<'_, '_> {
     /// Whether the response of `reader`, whose fetch another request started, may answer this request (RFC 9111 §4).
     fn fits(&self, head: &SharedHead, reader: &FillReader) -> ShareCheck {
         let mut variant = Vec::new();
-        vary::write_key(&head.vary, self.fields, &mut variant);
+        vary::write_key(&head.vary, self.input.fields, &mut variant);
         if *variant != *head.variant {
             return ShareCheck::OtherVariant;
         }
         // Also where the response came late, so that it would only be too old.
-        if reuse::is_for_others(&head.meta, self.facts, &self.route.policy) {
+        if reuse::is_for_others(&head.meta, self.input.facts, &self.input.route.policy) {
             return ShareCheck::MayNotShare;
         }
-        let decision =
-            reuse::decide(Ok(&head.meta), self.facts, &self.route.policy, clock::wall(), &mut Silent);
+        let decision = reuse::decide(
+            Ok(&head.meta),
+            self.input.facts,
+            &self.input.route.policy,
+            clock::wall(),
+            &mut Silent,
+        );
         let may = match decision {
             Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating => true,
             Reuse::Validate(ForwardReason::Stale) | Reuse::Forward(ForwardReason::Stale) => {
