@@ -1,10 +1,9 @@
 //! Requests beyond the miss budget of their client (`crate::budget`): they read along with fetches of others, get a stale response, or
 //! are refused.
 
-use super::Machine;
-use super::OwnError;
 use super::deliver::Delivery;
 use super::machine::Step;
+use super::{Machine, OwnError, RequestInput};
 use crate::fast_path;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillPurpose};
@@ -27,7 +26,7 @@ impl Machine<'_, '_> {
 
     /// The budget of the client is exceeded: stale if allowed, otherwise 429.
     pub fn over_budget(&mut self) -> Step {
-        self.note_over_budget();
+        self.input.note_over_budget();
         if let Some(Step::Hit) = self.stale_instead(false)
             && let Some(Delivery::Stored { stored, report }) = &mut self.response.answer
         {
@@ -37,36 +36,36 @@ impl Machine<'_, '_> {
         self.fails(OwnError::OverBudget)
     }
 
-    /// Whether the budget of the route admits no request to the origin.
-    pub fn is_over_budget(&self) -> bool {
-        let Some(budget) = &self.input.route.budget else { return false };
-        let geo = self.input.route.geo.as_deref();
-        budget
-            .exceeded(&rewrite::view(self.input.request, self.input.fields, Some(self.input.client), geo))
-            .is_some()
-    }
-
     /// Starts the renewal of the stale response that this request gets, within the budget of the client.
     pub fn renew_in_background(&self, flight: KeyHash) {
-        if self.is_over_budget() {
-            return self.note_over_budget();
+        if self.input.is_over_budget() {
+            return self.input.note_over_budget();
         }
         let job = self.job(FetchKind::Validation, TierLookup::First, FillPurpose::Renewal);
         self.input.gateway.validate_in_background(job, flight);
     }
+}
+
+impl RequestInput<'_, '_> {
+    /// Whether the budget of the route admits no request to the origin.
+    pub fn is_over_budget(&self) -> bool {
+        let Some(budget) = &self.route.budget else { return false };
+        let geo = self.route.geo.as_deref();
+        budget.exceeded(&rewrite::view(self.request, self.fields, Some(self.client), geo)).is_some()
+    }
 
     /// Counts and logs a request beyond the budget.
     pub fn note_over_budget(&self) {
-        if let Some(budget) = &self.input.route.budget {
-            budget.note_exceeded(&self.input.gateway.counters);
+        if let Some(budget) = &self.route.budget {
+            budget.note_exceeded(&self.gateway.counters);
         }
     }
 
     /// The fields of the 429 to a request beyond the budget.
     pub fn budget_fields(&self) -> Vec<(&'static str, String)> {
-        let Some(budget) = &self.input.route.budget else { return Vec::new() };
-        let geo = self.input.route.geo.as_deref();
-        let view = rewrite::view(self.input.request, self.input.fields, Some(self.input.client), geo);
+        let Some(budget) = &self.route.budget else { return Vec::new() };
+        let geo = self.route.geo.as_deref();
+        let view = rewrite::view(self.request, self.fields, Some(self.client), geo);
         // Another worker's clock may have moved meanwhile.
         let bound = if budget.settings.misses.is_some() { BudgetBound::Misses } else { BudgetBound::Seconds };
         let (bound, wait) = budget.exceeded_bound(&view).unwrap_or((bound, RefusedFor { ticks: 1 }));

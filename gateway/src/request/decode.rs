@@ -4,7 +4,7 @@
 
 use super::deliver::{DeliveryCut, Sent, flush_while_waiting};
 use super::fill_reader::FillReading;
-use super::{Machine, RamMarker};
+use super::{Machine, RamMarker, RequestInput};
 use crate::coding::codec::DecodeProgress;
 use crate::coding::{Decoding, pool};
 use bytes::Bytes;
@@ -48,12 +48,13 @@ impl<'c> Machine<'_, 'c> {
     ) -> Sent {
         let mut fields = self.fields_of(stored.fields(), stored, report);
         transcode::mark(&mut fields);
-        match self.precondition(&stored.meta.of_form()) {
+        match self.input.precondition(&stored.meta.of_form()) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }
         let mut at = 0;
-        let Some((mut decoding, mut progress)) = self.begin(coding, part(stored, &mut at)) else {
+        let Some((mut decoding, mut progress)) = self.input.begin_decoding(coding, part(stored, &mut at))
+        else {
             let length = ResponseBody::Length(stored.body.len());
             self.head(reply, stored.meta.status, fields, length, Some(report)).await?;
             reply.push_body(stored.body.piece()).await?;
@@ -85,7 +86,7 @@ impl<'c> Machine<'_, 'c> {
         report: CacheReport,
     ) -> Sent {
         transcode::mark(&mut fields);
-        match self.precondition(&head.meta.of_form()) {
+        match self.input.precondition(&head.meta.of_form()) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }
@@ -93,7 +94,9 @@ impl<'c> Machine<'_, 'c> {
         let mut along = FillReading::new(reader, head, self.input.route.maker.is_some());
         let demand = reply.demand().await?;
         let mut next = flush_while_waiting(stages, reply, along.next(demand, reply)).await?;
-        let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
+        let Some((mut decoding, mut progress)) =
+            self.input.begin_decoding(coding, next.as_ref().ok().cloned())
+        else {
             let body = head.length.map_or(ResponseBody::Stream, ResponseBody::Length);
             self.head(reply, head.status, fields, body, Some(report)).await?;
             loop {
@@ -124,20 +127,22 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    /// Decodes the beginning. `None` where that fails: the body does not have the coding it claims, and is sent unchanged
-    /// under that name.
-    fn begin(&self, coding: Coding, first: Option<Bytes>) -> Option<(Decoding, DecodeProgress)> {
-        let mut decoding = Decoding::new(coding, self.input.route.policy.max_object)?;
-        decoding.feed(first?);
-        let progress = decoding.step(&self.input.gateway.counters).ok()?;
-        self.input.gateway.counters.decoding_streams.add(1);
-        Some((decoding, progress))
-    }
-
     /// The end of a decoded body. An early end must be visible: the client has no length to compare with.
     fn end(&self, decoding: &Decoding, trailers: Option<Arc<FieldList>>) -> Sent {
         decoding.finish(&self.input.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
         Ok(trailers)
+    }
+}
+
+impl RequestInput<'_, '_> {
+    /// Decodes the beginning. `None` where that fails: the body does not have the coding it claims, and is sent unchanged
+    /// under that name.
+    fn begin_decoding(&self, coding: Coding, first: Option<Bytes>) -> Option<(Decoding, DecodeProgress)> {
+        let mut decoding = Decoding::new(coding, self.route.policy.max_object)?;
+        decoding.feed(first?);
+        let progress = decoding.step(&self.gateway.counters).ok()?;
+        self.gateway.counters.decoding_streams.add(1);
+        Some((decoding, progress))
     }
 }
 

@@ -3,9 +3,8 @@
 
 use super::fill_reader::{self, FillReading};
 use super::machine::Step;
-use super::pressure;
 use super::tunnel::Switched;
-use super::{Machine, StoreRoom};
+use super::{Machine, RequestInput, StoreRoom, pressure};
 use crate::encoding_choice::EncodingChoice;
 use crate::file_orders::OrderedFile;
 use crate::fill::{FetchKind, OriginFacts};
@@ -187,7 +186,7 @@ impl<'c> Machine<'_, 'c> {
                 }
                 let mut page = own_page(status, sentence);
                 if matches!(report, Some(CacheReport::OverBudget { .. })) {
-                    self.budget_fields().iter().for_each(|(name, value)| page.fields.push(name, value));
+                    self.input.budget_fields().iter().for_each(|(name, value)| page.fields.push(name, value));
                 }
                 self.send_page(&mut reply, page, report).await
             }
@@ -274,10 +273,6 @@ impl<'c> Machine<'_, 'c> {
         Some(facts)
     }
 
-    pub fn precondition(&self, meta: &Meta) -> Precondition {
-        served_part::precondition(meta, self.input.facts, self.input.fields)
-    }
-
     async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &StoredArc, report: CacheReport) -> Sent {
         self.starter.answered_by.set(None); // A stored response binds no client.
         let policy = &self.input.route.policy;
@@ -315,7 +310,7 @@ impl<'c> Machine<'_, 'c> {
         report: CacheReport,
     ) -> Sent {
         let fields = self.fields_of(encoding.fields.clone(), stored, report);
-        match self.precondition(&stored.meta.of_form()) {
+        match self.input.precondition(&stored.meta.of_form()) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }
@@ -327,7 +322,7 @@ impl<'c> Machine<'_, 'c> {
 
     async fn send_as_stored(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: CacheReport) -> Sent {
         let mut fields = self.fields_of(stored.fields(), stored, report);
-        match self.precondition(&stored.meta) {
+        match self.input.precondition(&stored.meta) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }
@@ -462,11 +457,11 @@ impl<'c> Machine<'_, 'c> {
             return self.send_along_decoded(reply, reader, head, coding, fields, report).await;
         }
         if status == 200 && matches!(self.input.facts.method, "GET" | "HEAD") {
-            match self.precondition(&head.meta) {
+            match self.input.precondition(&head.meta) {
                 Precondition::Proceed => {}
                 early => return self.send_precondition(reply, early, fields, report).await,
             }
-            match (self.selection(head), head.length) {
+            match (self.input.selection(head), head.length) {
                 (Selection::One(first, last), Some(length)) => {
                     fields.set("Content-Range", format!("bytes {first}-{last}/{length}"));
                     window = Some((first, last));
@@ -536,27 +531,13 @@ impl<'c> Machine<'_, 'c> {
         match self.input.facts.range {
             None => true,
             Some(_) if head.status != 200 => false,
-            Some(_) => match self.selection(head) {
+            Some(_) => match self.input.selection(head) {
                 Selection::One(first, _) => {
                     self.plan.kind == FetchKind::Validation || first <= arrived.saturating_add(SOON)
                 }
                 Selection::Unsatisfiable => true,
                 Selection::Whole | Selection::Many(_) => self.plan.kind == FetchKind::Validation,
             },
-        }
-    }
-
-    /// The range that a request selects from an arriving body.
-    fn selection(&self, head: &SharedHead) -> Selection {
-        let by_tag =
-            self.input.route.policy.compress.is_none() || transcode::ranges_by_tag_alone(self.input.fields);
-        match (self.input.facts.range, head.length) {
-            (Some(range), Some(length))
-                if by_tag && conditional::range_applies(self.input.fields, &head.meta) =>
-            {
-                range::select(range, length)
-            }
-            _ => Selection::Whole,
         }
     }
 
@@ -618,6 +599,23 @@ impl<'c> Machine<'_, 'c> {
             reply.push_body(piece).await?;
         }
         Ok(None)
+    }
+}
+
+impl RequestInput<'_, '_> {
+    pub fn precondition(&self, meta: &Meta) -> Precondition {
+        served_part::precondition(meta, self.facts, self.fields)
+    }
+
+    /// The range that a request selects from an arriving body.
+    fn selection(&self, head: &SharedHead) -> Selection {
+        let by_tag = self.route.policy.compress.is_none() || transcode::ranges_by_tag_alone(self.fields);
+        match (self.facts.range, head.length) {
+            (Some(range), Some(length)) if by_tag && conditional::range_applies(self.fields, &head.meta) => {
+                range::select(range, length)
+            }
+            _ => Selection::Whole,
+        }
     }
 }
 

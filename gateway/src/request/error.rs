@@ -33,11 +33,11 @@ impl Machine<'_, '_> {
             OwnError::Status(503)
                 if self.input.route.maker.is_none() && self.input.route.origins.is_drained() =>
             {
-                (503, own_page::DRAINED, Some(self.forwarded(asked)))
+                (503, own_page::DRAINED, Some(self.plan.forwarded(asked)))
             }
             // The origin should have answered.
             OwnError::Status(status @ 502..=504) => {
-                (status, own_page::error_sentence(status), Some(self.forwarded(asked)))
+                (status, own_page::error_sentence(status), Some(self.plan.forwarded(asked)))
             }
             OwnError::Status(status) => (status, own_page::error_sentence(status), None),
         };

@@ -2,9 +2,7 @@
 
 use super::deliver::{Delivery, FileResponse};
 use super::machine::Step;
-use super::wait;
-use super::{Coalescing, LowerTierState, Machine};
-use super::{MAX_LOOKUPS, OwnError};
+use super::{Coalescing, FetchPlan, LowerTierState, MAX_LOOKUPS, Machine, OwnError, RequestInput, wait};
 use crate::file_orders::InPlaceOfBody;
 use crate::fill::machine::FillStep;
 use crate::fill::tier_lookup::TierLookup;
@@ -80,7 +78,7 @@ impl Machine<'_, '_> {
                 Step::Store
             }
             FillHead::Private(head) => {
-                let report = self.forwarded(self.starter.origin_status.get());
+                let report = self.plan.forwarded(self.starter.origin_status.get());
                 let (status, fields) = (head.status, head.fields.clone());
                 self.response.answer = Some(match self.starter.in_place.take() {
                     Some(InPlaceOfBody::File(file)) => {
@@ -99,7 +97,7 @@ impl Machine<'_, '_> {
                     Some(stored) => {
                         let status = self.starter.origin_status.get();
                         self.response.answer =
-                            Some(Delivery::Stored { stored, report: self.forwarded(status) });
+                            Some(Delivery::Stored { stored, report: self.plan.forwarded(status) });
                         Step::Hit
                     }
                     None if self.starter.unshared.take() => {
@@ -127,10 +125,6 @@ impl Machine<'_, '_> {
         }
     }
 
-    pub fn forwarded(&self, status: Option<u16>) -> CacheReport {
-        CacheReport::Forwarded { reason: self.plan.reason, status, stored: false, collapsed: false }
-    }
-
     async fn pass_interim(&mut self) {
         loop {
             let Some(response) = self.starter.interim.pop() else { return };
@@ -156,8 +150,9 @@ impl Machine<'_, '_> {
         };
         // Taken before the origin is asked, so that a removal meanwhile applies to the response.
         let since = self.input.gateway.store.removals(self.key.hash);
-        let may_repeat_lookup =
-            self.found.stored.is_none() && !self.is_hit_for_miss() && self.waiting.lookups < MAX_LOOKUPS;
+        let may_repeat_lookup = self.found.stored.is_none()
+            && !self.found.is_hit_for_miss()
+            && self.waiting.lookups < MAX_LOOKUPS;
         self.input.stages.enter(RequestStage::Connect);
         let mut fill = FillRun::private(
             self.job(self.plan.kind, TierLookup::Skip, FillPurpose::Response),
@@ -176,7 +171,8 @@ impl Machine<'_, '_> {
         match std::mem::replace(&mut fill.outcome, FillOutcome::Ended) {
             FillOutcome::Forward => self.forwards(&mut fill),
             FillOutcome::Freshened(stored, _) => {
-                self.response.answer = Some(Delivery::Stored { stored, report: self.forwarded(Some(304)) });
+                self.response.answer =
+                    Some(Delivery::Stored { stored, report: self.plan.forwarded(Some(304)) });
                 Step::Hit
             }
             FillOutcome::Found(stored, tier, _) => self.consider_tier_hit(stored, tier),
@@ -204,9 +200,9 @@ impl Machine<'_, '_> {
     fn forwards(&mut self, fill: &mut FillRun) -> Step {
         let Some(arrived) = fill.arrived.take() else { return self.origin_failed(502) };
         let status = arrived.response.status;
-        let report = Some(self.forwarded(Some(status)));
+        let report = Some(self.plan.forwarded(Some(status)));
         let may_be_kept = self.input.facts.method == "HEAD" && arrived.is_sent_itself();
-        self.response.answer = Some(match may_be_kept && self.keeps_get(&arrived) {
+        self.response.answer = Some(match may_be_kept && self.input.keeps_get(&arrived) {
             true => {
                 let mut answer = self.direct_plain(arrived, None, report);
                 if let (Coalescing::Head, Delivery::Forwarded(direct)) = (self.plan.coalescing, &mut answer) {
@@ -244,16 +240,6 @@ impl Machine<'_, '_> {
         done
     }
 
-    /// Whether the response to the GET of a HEAD would be stored.
-    fn keeps_get(&self, arrived: &ArrivedHead) -> bool {
-        let (status, view) = (arrived.response.status, arrived.response.fields.view());
-        let policy = rules::of_response(&self.input.route.policy, self.input.request, status, &view);
-        let facts = RequestFacts { method: "GET", ..self.input.facts.clone() };
-        let (asked, came) = (arrived.request_time, arrived.response_time);
-        let verdict = storable::decide(&facts, status, &view, policy, asked, came, &mut Silent);
-        verdict == Storable::Store && length_of(&view).is_none_or(|it| it <= policy.max_object)
-    }
-
     /// Makes the fields of an answer to HEAD those that the GET would get (RFC 9110 §9.3.2): a stored response may go to
     /// clients in other codings, this client included.
     fn use_get_fields(&self, status: u16, fields: &mut FieldList) {
@@ -269,6 +255,24 @@ impl Machine<'_, '_> {
         if self.must_decode(fields, status, report).is_some() {
             *fields = transcode::form_fields(fields, Coding::Identity);
         }
+    }
+}
+
+impl RequestInput<'_, '_> {
+    /// Whether the response to the GET of a HEAD would be stored.
+    fn keeps_get(&self, arrived: &ArrivedHead) -> bool {
+        let (status, view) = (arrived.response.status, arrived.response.fields.view());
+        let policy = rules::of_response(&self.route.policy, self.request, status, &view);
+        let facts = RequestFacts { method: "GET", ..self.facts.clone() };
+        let (asked, came) = (arrived.request_time, arrived.response_time);
+        let verdict = storable::decide(&facts, status, &view, policy, asked, came, &mut Silent);
+        verdict == Storable::Store && length_of(&view).is_none_or(|it| it <= policy.max_object)
+    }
+}
+
+impl FetchPlan {
+    pub fn forwarded(&self, status: Option<u16>) -> CacheReport {
+        CacheReport::Forwarded { reason: self.reason, status, stored: false, collapsed: false }
     }
 }
 

@@ -4,7 +4,7 @@
 use super::deliver::Delivery;
 use super::error::OwnError;
 use super::machine::Step;
-use super::{Coalescing, Machine, RamCopy, RamMarker};
+use super::{Coalescing, Machine, RamCopy, RamMarker, RequestInput};
 use crate::fill::FetchKind;
 use crate::fill::tier_lookup::TierLookup;
 use crate::route;
@@ -67,7 +67,7 @@ impl Machine<'_, '_> {
             _ => decision,
         };
         let needs_origin = matches!(decision, Reuse::Validate(_) | Reuse::Forward(_));
-        let is_over = needs_origin && self.is_over_budget();
+        let is_over = needs_origin && self.input.is_over_budget();
         let below = if due || worth == Descent::Worthwhile { TierLookup::First } else { TierLookup::Skip };
         match decision {
             _ if below == TierLookup::First && (is_over || self.looks_up_privately(decision)) => {
@@ -103,7 +103,7 @@ impl Machine<'_, '_> {
                     }
                     false => {}
                 }
-                let selected = self.select(entry);
+                let selected = self.input.select(entry);
                 if selected.is_none() && vary::are_by_client(entry.vary()) {
                     self.found.ram_marker = RamMarker::OfOthers;
                 }
@@ -122,12 +122,6 @@ impl Machine<'_, '_> {
             Lookup::HitForMiss | Lookup::Nothing => self.flight(&self.waiting.vary),
         };
         (selected, flight)
-    }
-
-    /// The variant that this request selects, if it can be brought into a form that the client accepts.
-    fn select(&self, entry: &Entry) -> Option<StoredArc> {
-        let stored = entry.select(self.input.fields, &mut Vec::new())?;
-        (!coding::is_of_no_use(stored, self.input.fields)).then(|| stored.clone())
     }
 
     pub fn serve_found(&mut self, now: clock::WallTime) -> Step {
@@ -152,7 +146,7 @@ impl Machine<'_, '_> {
         let Lookup::Entry(entry) = self.input.gateway.store.lookup(self.key.hash, &self.key.bytes, 0) else {
             return None;
         };
-        let stored = self.select(&entry)?;
+        let stored = self.input.select(&entry)?;
         let now = clock::wall();
         let reuse =
             reuse::decide(Ok(&stored.meta), self.input.facts, &self.input.route.policy, now, &mut Silent);
@@ -162,5 +156,13 @@ impl Machine<'_, '_> {
         self.found.stored = Some(stored);
         self.found.tier = AnsweringTier::Ram;
         Some(self.serve_found(now))
+    }
+}
+
+impl RequestInput<'_, '_> {
+    /// The variant that this request selects, if it can be brought into a form that the client accepts.
+    fn select(&self, entry: &Entry) -> Option<StoredArc> {
+        let stored = entry.select(self.fields, &mut Vec::new())?;
+        (!coding::is_of_no_use(stored, self.fields)).then(|| stored.clone())
     }
 }

@@ -25,10 +25,11 @@ impl Machine<'_, '_> {
         miss_reason::judge(&MissFacts {
             forward: self.plan.reason,
             stored: stored.map(|it| &it.meta),
-            is_for_others: stored.map_or(self.has_variants_for_other_credentials(), |it| others(&it.meta)),
+            is_for_others: stored
+                .map_or(self.found.has_variants_for_other_credentials(), |it| others(&it.meta)),
             is_doubted: self.found.ram_copy == RamCopy::Doubted
                 || stored.is_some_and(|it| it.is_superseded() || is_fresh_and_due(it)),
-            is_hit_for_miss: self.is_hit_for_miss(),
+            is_hit_for_miss: self.found.is_hit_for_miss(),
             is_head: self.input.facts.method == "HEAD",
             removed: if stored.is_none() {
                 self.input.gateway.store.removal_cause(self.key.hash)

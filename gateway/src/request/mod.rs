@@ -384,7 +384,7 @@ impl<'c> Machine<'_, 'c> {
             }
             let is_for_head = self.input.facts.method == "HEAD" && self.may_follow();
             self.plan.coalescing = if is_for_head { Coalescing::Head } else { Coalescing::Private };
-            return self.fetch_step();
+            return self.plan.step();
         }
         if let Some(status) = self.failed_lately() {
             return self.failed_for_another(status);
@@ -405,7 +405,7 @@ impl<'c> Machine<'_, 'c> {
                 self.waiting.reader = Some(reader);
                 let job = self.job(self.plan.kind, below, FillPurpose::Response);
                 job.spawn(writer);
-                self.fetch_step()
+                self.plan.step()
             }
             Begin::Follow(reader) => {
                 self.waiting.reader = Some(reader);
@@ -413,30 +413,14 @@ impl<'c> Machine<'_, 'c> {
             }
             Begin::Full => {
                 self.plan.coalescing = Coalescing::Private;
-                self.fetch_step()
+                self.plan.step()
             }
-        }
-    }
-
-    fn fetch_step(&self) -> Step {
-        match self.plan.kind {
-            FetchKind::Full => Step::Fetch,
-            FetchKind::Validation => Step::Validate,
         }
     }
 
     fn fails(&mut self, error: OwnError) -> Step {
         self.response.error = error;
         Step::Error
-    }
-
-    /// Whether the variants under this key are for clients with other credentials.
-    fn has_variants_for_other_credentials(&self) -> bool {
-        self.found.ram_marker == RamMarker::OfOthers
-    }
-
-    fn is_hit_for_miss(&self) -> bool {
-        self.found.ram_marker == RamMarker::HitForMiss
     }
 
     /// Whether this request may not start a fetch for others.
@@ -480,7 +464,7 @@ impl<'c> Machine<'_, 'c> {
             below,
             purpose,
             reason: FillReason::new(reason),
-            is_hit_for_miss: self.is_hit_for_miss(),
+            is_hit_for_miss: self.found.is_hit_for_miss(),
             is_after_failure: self.waiting.failures > 0,
             local: self.starter.clone(),
             stages: match purpose {
@@ -530,6 +514,26 @@ impl<'c> Machine<'_, 'c> {
         let report = CacheReport::Forwarded { reason, status, stored: false, collapsed };
         self.response.answer = Some(Delivery::Stored { stored, report });
         Some(Step::Hit)
+    }
+}
+
+impl LookupResult {
+    fn is_hit_for_miss(&self) -> bool {
+        self.ram_marker == RamMarker::HitForMiss
+    }
+
+    /// Whether the variants under this key are for clients with other credentials.
+    fn has_variants_for_other_credentials(&self) -> bool {
+        self.ram_marker == RamMarker::OfOthers
+    }
+}
+
+impl FetchPlan {
+    fn step(&self) -> Step {
+        match self.kind {
+            FetchKind::Full => Step::Fetch,
+            FetchKind::Validation => Step::Validate,
+        }
     }
 }
 

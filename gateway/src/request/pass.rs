@@ -1,11 +1,10 @@
 //! The step `Pass`: the request unchanged, with its body, and its response; and the invalidations of an unsafe method.
 
-use super::Machine;
-use super::OwnError;
 use super::buffer::{BufferFault, OutgoingBody};
 use super::deliver::{Delivery, FileResponse};
 use super::machine::Step;
 use super::tunnel::Switched;
+use super::{Machine, OwnError, RequestInput};
 use crate::buffered::WholeBody;
 use crate::cache_key;
 use crate::file_orders::InPlaceOfBody;
@@ -36,7 +35,7 @@ impl<'c> Machine<'_, 'c> {
         if self.response.answer.is_some() {
             return Step::Deliver; // `Fetch` or `Validate` found that the response is this client's only.
         }
-        let framing = self.framing();
+        let framing = self.input.framing();
         // The present part of the body is read before the origin is asked: most malformed bodies fail here.
         let beginning = match self.beginning(framing).await {
             Ok(beginning) => beginning,
@@ -79,7 +78,7 @@ impl<'c> Machine<'_, 'c> {
             self.starter.origin_status.set(None); // The client is not to take it for the status of a response.
             return self.passing_failed(502);
         }
-        self.invalidate(&arrived.response).await;
+        self.input.invalidate(&arrived.response).await;
         self.pass_or_keep(upload, arrived).await
     }
 
@@ -122,24 +121,10 @@ impl<'c> Machine<'_, 'c> {
         Step::Deliver
     }
 
-    /// How the request's body is forwarded. The body of a GET has no defined meaning (RFC 9110 §9.3.1) and is in no key.
-    /// A cached route drops it unless `cache.get_bodies` is set, so that larder and the application see the same request.
-    fn framing(&self) -> Framing {
-        let framing = self.input.request.framing;
-        let is_read = matches!(self.input.request.method.as_str(), "GET" | "HEAD");
-        let policy = &self.input.route.policy;
-        let is_passed = !policy.enabled || policy.get_bodies == GetBodies::Pass;
-        if framing == Framing::Empty || !is_read || is_passed {
-            return framing;
-        }
-        self.input.gateway.counters.get_bodies_dropped.add(1);
-        Framing::Empty
-    }
-
     /// A POST whose response has an explicit lifetime and names its target is kept for GET (RFC 9110 §9.3.3); all other
     /// responses are passed on.
     async fn pass_or_keep(&mut self, upload: Option<Upload<'c>>, arrived: ArrivedHead) -> Step {
-        let report = self.forwarded(Some(arrived.response.status));
+        let report = self.plan.forwarded(Some(arrived.response.status));
         // While the request is still being sent, the response is for this client only.
         let may_keep = upload.is_none()
             && request_headers::may_keep_post(
@@ -186,7 +171,7 @@ impl<'c> Machine<'_, 'c> {
         match arrived.take_in_place() {
             Some(InPlaceOfBody::Target(target)) => return Delivery::LocalRedirect(target),
             Some(InPlaceOfBody::File(file)) => {
-                let report = report.unwrap_or_else(|| self.forwarded(Some(arrived.response.status)));
+                let report = report.unwrap_or_else(|| self.plan.forwarded(Some(arrived.response.status)));
                 let (source, response) = (Some(arrived.source), arrived.response);
                 let fields = request_headers::returned_final(response.fields, response.version, false);
                 return Delivery::File(FileResponse {
@@ -214,23 +199,39 @@ impl<'c> Machine<'_, 'c> {
         let method = &self.input.request.method;
         Delivery::direct(arrived.source, arrived.response, upload, report, method)
     }
+}
+
+impl RequestInput<'_, '_> {
+    /// How the request's body is forwarded. The body of a GET has no defined meaning (RFC 9110 §9.3.1) and is in no key.
+    /// A cached route drops it unless `cache.get_bodies` is set, so that larder and the application see the same request.
+    fn framing(&self) -> Framing {
+        let framing = self.request.framing;
+        let is_read = matches!(self.request.method.as_str(), "GET" | "HEAD");
+        let policy = &self.route.policy;
+        let is_passed = !policy.enabled || policy.get_bodies == GetBodies::Pass;
+        if framing == Framing::Empty || !is_read || is_passed {
+            return framing;
+        }
+        self.gateway.counters.get_bodies_dropped.add(1);
+        Framing::Empty
+    }
 
     /// RFC 9111 §4.4: a successful unsafe method makes the responses stored under its targets unusable, and those of the
     /// groups that its response names (RFC 9875 §3).
-    async fn invalidate(&mut self, response: &ResponseHead) {
-        let request = self.input.request;
+    async fn invalidate(&self, response: &ResponseHead) {
+        let request = self.request;
         let targets = invalidate::targets(
             &request.method,
-            self.input.request.scheme.name(),
+            self.request.scheme.name(),
             &request.authority,
             &request.target,
             request.fields.get("destination"),
             response.status,
             &response.fields.view(),
         );
-        let mut policy = Cow::Borrowed(&self.input.route.policy);
+        let mut policy = Cow::Borrowed(&self.route.policy);
         let own = policy.key.condition.clone();
-        for condition in std::iter::once(&own).chain(&*self.input.route.other_conditions) {
+        for condition in std::iter::once(&own).chain(&*self.route.other_conditions) {
             if *condition != policy.key.condition {
                 policy.to_mut().key.condition.clone_from(condition);
             }
@@ -239,45 +240,37 @@ impl<'c> Machine<'_, 'c> {
             }
         }
         let mut sending = Vec::new();
-        if self.input.route.has_queries || self.input.gateway.store.has_peer() {
+        if self.route.has_queries || self.gateway.store.has_peer() {
             // The keys of stored responses to QUERY have bodies that this request lacks; and a purge reaches the peer.
             for target in &targets {
-                let key =
-                    cache_key::of_url(&self.input.route.policy, request.scheme, &request.authority, target);
+                let key = cache_key::of_url(&self.route.policy, request.scheme, &request.authority, target);
                 self.purge(PurgeScope::Url(key), Strength::Hard, &mut sending).await;
             }
         }
         let mut key = Vec::new();
         let (scheme, authority) = (request.scheme, &request.authority);
-        cache_key::write(
-            &self.input.route.policy,
-            scheme,
-            authority,
-            &request.target,
-            self.input.fields,
-            &mut key,
-        );
+        cache_key::write(&self.route.policy, scheme, authority, &request.target, self.fields, &mut key);
         for tag in tags::invalidated(&request.method, response.status, &response.fields.view(), &key) {
             // An entry with a validator may turn out to be still valid.
             self.purge(PurgeScope::Tag(tag.into()), Strength::Validate, &mut sending).await;
         }
-        self.input.gateway.wait_for_purges(sending).await;
+        self.gateway.wait_for_purges(sending).await;
     }
 
     /// Puts a purge in force here, and begins to tell the other nodes of it.
     async fn purge(&self, scope: PurgeScope, strength: Strength, sending: &mut Vec<PurgeSending>) {
         let rule = PurgeRule { scope, strength, positions: Vec::new() };
-        let seq = self.input.gateway.store.purge(rule.clone());
-        match (self.input.gateway.purge_sender.get(), &self.input.gateway.tiers.disk) {
+        let seq = self.gateway.store.purge(rule.clone());
+        match (self.gateway.purge_sender.get(), &self.gateway.tiers.disk) {
             (Some(send), _) => sending.push(send(rule, seq)),
-            (None, Some(disk)) => self.input.gateway.outlives_us(disk.purged(seq, &rule)).await,
+            (None, Some(disk)) => self.gateway.outlives_us(disk.purged(seq, &rule)).await,
             (None, None) => {}
         }
     }
 
     /// Removes what is stored for a target: for each offer of the key, whichever this request prefers.
     async fn invalidate_target(&self, policy: &Policy, target: &str) {
-        let rest = self.input.fields.iter().filter(|it| !it.is("accept")).copied();
+        let rest = self.fields.iter().filter(|it| !it.is("accept")).copied();
         let mut offers: Vec<Vec<Field<'_>>> = policy
             .key
             .accept
@@ -285,15 +278,15 @@ impl<'c> Machine<'_, 'c> {
             .map(|it| rest.clone().chain([Field { name: "accept", value: it.as_bytes() }]).collect())
             .collect();
         if offers.is_empty() {
-            offers.push(self.input.fields.to_vec());
+            offers.push(self.fields.to_vec());
         }
         for fields in offers {
             let mut key = Vec::new();
-            let (scheme, authority) = (self.input.request.scheme, &self.input.request.authority);
+            let (scheme, authority) = (self.request.scheme, &self.request.authority);
             cache_key::write(policy, scheme, authority, target, &fields, &mut key);
-            let hash = self.input.gateway.store.hash(&key);
-            if self.input.gateway.remove(policy, hash, &key).await {
-                self.input.gateway.counters.cache_invalidations.add(1);
+            let hash = self.gateway.store.hash(&key);
+            if self.gateway.remove(policy, hash, &key).await {
+                self.gateway.counters.cache_invalidations.add(1);
             }
         }
     }

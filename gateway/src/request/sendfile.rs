@@ -43,7 +43,7 @@ impl<'c> Machine<'_, 'c> {
         let now = clock::wall();
         let meta = Meta::of(200, &fields.view(), &Policy::default(), now, now);
         if matches!(self.input.facts.method, "GET" | "HEAD") {
-            match self.precondition(&meta) {
+            match self.input.precondition(&meta) {
                 Precondition::Proceed => {}
                 early => return self.send_precondition(reply, early, fields, report).await,
             }

@@ -1,9 +1,8 @@
 //! The step `TierLookup`: a request that may not share a fetch looks in the tiers below RAM, by a fill that does nothing
 //! more. This module also decides when any request looks there.
 
-use super::MAX_LOOKUPS;
 use super::machine::Step;
-use super::{LowerTierState, Machine, RamCopy};
+use super::{LowerTierState, MAX_LOOKUPS, Machine, RamCopy};
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillPurpose};
 use crate::lower_tiers;
@@ -22,7 +21,7 @@ impl Machine<'_, '_> {
     /// Whether the tiers below may still be asked for this request.
     pub fn may_look_below(&self) -> bool {
         self.found.lower_tiers == LowerTierState::NotAsked
-            && !self.is_hit_for_miss()
+            && !self.found.is_hit_for_miss()
             && self.input.gateway.reaches_below(self.input.route)
     }
 

@@ -6,8 +6,7 @@
 
 use super::deliver::Delivery;
 use super::machine::Step;
-use super::{Coalescing, Machine};
-use super::{MAX_LOOKUPS, OwnError};
+use super::{Coalescing, MAX_LOOKUPS, Machine, OwnError, RequestInput};
 use crate::fill::tier_lookup::TierLookup;
 use crate::lower_tiers;
 use crate::recent_failures;
@@ -86,7 +85,7 @@ impl Machine<'_, '_> {
 
     fn leave_coalescing(&mut self) -> Step {
         self.plan.coalescing = Coalescing::Private;
-        self.fetch_step()
+        self.plan.step()
     }
 
     async fn wait_for_head(&mut self, mut reader: FillReader) -> WaitEnd {
@@ -127,7 +126,7 @@ impl Machine<'_, '_> {
     /// the others wait for both.
     fn start_extra_fetch(&mut self, reader: FillReader) -> Step {
         self.input.gateway.counters.collapse_timeouts.add(1);
-        if self.is_over_budget() {
+        if self.input.is_over_budget() {
             self.waiting.reader = Some(reader);
             return Step::Wait;
         }
@@ -194,12 +193,12 @@ impl Machine<'_, '_> {
         if self.waiting.failures < MAX_LOOKUPS {
             return Step::Lookup;
         }
-        if reader.provoked_by() != Some(self.content_hash()) {
+        if reader.provoked_by() != Some(self.input.content_hash()) {
             return self.leave_coalescing();
         }
         self.input.gateway.refusals.recent.note(
             self.key.hash,
-            self.content_hash(),
+            self.input.content_hash(),
             status,
             clock::monotonic(),
         );
@@ -219,13 +218,8 @@ impl Machine<'_, '_> {
         if recent.is_empty() {
             None
         } else {
-            recent.get(self.key.hash, self.content_hash(), clock::monotonic())
+            recent.get(self.key.hash, self.input.content_hash(), clock::monotonic())
         }
-    }
-
-    /// The hash of this request's content.
-    fn content_hash(&self) -> KeyHash {
-        recent_failures::content_hash(&self.input.gateway.store, self.input.request)
     }
 
     /// A response that a 304 freshened for the waiting requests and that is stale again: it still answers them.
@@ -286,6 +280,13 @@ impl Machine<'_, '_> {
         } else {
             ShareCheck::MayNotShare
         }
+    }
+}
+
+impl RequestInput<'_, '_> {
+    /// The hash of this request's content.
+    fn content_hash(&self) -> KeyHash {
+        recent_failures::content_hash(&self.gateway.store, self.request)
     }
 }
 
