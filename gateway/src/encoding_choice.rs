@@ -1,4 +1,5 @@
-//! The choice among the encodings of a stored response for a request, and the order of a better one that is missing.
+//! The choice among the encodings of a stored response for a request, and the order of a better one that is missing. The same
+//! at the fast speed: `encoding` in `fast_path.rs`.
 
 use crate::coding;
 use crate::route::Gateway;

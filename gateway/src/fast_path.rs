@@ -1,6 +1,10 @@
 //! The fast path: a fresh hit in RAM is answered synchronously between two reads. It allocates nothing, makes no system
-//! call for the time and takes no exclusive lock. Cases that are not simple go to `request`; pages that RAM lacks go to
-//! `fast_path_disk`. The same response in steps is `request/deliver.rs`: a rule for one is a rule for both.
+//! call for the time and takes no exclusive lock. Requests that are not simple go to `request`; pages that RAM lacks go to
+//! `fast_path_disk`.
+//!
+//! A rule for one speed is a rule for both. The same at the slow speed: `answer_prepared` is `Machine::receive`
+//! (`request/receive.rs`) and `Machine::lookup` (`request/lookup.rs`), `encoding` is `choose_encoding`
+//! (`encoding_choice.rs`), `respond` is `send_as_stored` and `head` (`request/deliver.rs`).
 
 use crate::cache_key;
 use crate::certificate;

@@ -1,10 +1,11 @@
 //! The fast path for the disk tier: a large fresh response in the page cache is sent from its segment at once. Responses
-//! that need device reads, a place in RAM, validation or another form go to `run`.
+//! that need device reads, a place in RAM, validation or another form go to `run`. The same at the slow speed: `on_disk` in
+//! `fill/disk.rs`.
 
 use crate::coding;
 use crate::fast_path::{self, FastHit};
-use crate::lower_tiers;
 use crate::route::{Gateway, GatewayRoute};
+use crate::tier_transfer;
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::conditional::Precondition;
 use larder_semantics::request::RequestFacts;
@@ -38,7 +39,7 @@ impl Gateway {
         if policy.tiers.ram && !matches!(stored.body, StoredBody::Disk(_)) {
             return None;
         }
-        let stored = lower_tiers::for_clients(self.store.admit(key, stored)?, policy);
+        let stored = tier_transfer::for_clients(self.store.admit(key, stored)?, policy);
         let now = clock::wall();
         let precondition = fast_path::ready(&stored, head, facts, policy, now)?;
         if fast_path::is_replaced(stored.meta.status, answer) {

@@ -34,13 +34,13 @@ mod served_part;
 mod set_cookie;
 pub mod source;
 pub mod stages;
-mod tiers;
+mod tier_transfer;
 mod transit;
 pub mod trusted_headers;
 mod upload;
 mod websocket;
 
 pub use fill::{OriginFacts, RecordedAnswer};
+pub use lower_tiers::LowerTiers;
 pub use request::{GatewayEnd, LocalRedirect, RequestSummary};
 pub use route::{Gateway, GatewayRoute, HashBy, HostSent};
-pub use tiers::LowerTiers;

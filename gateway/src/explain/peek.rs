@@ -2,8 +2,8 @@
 //! Nothing is moved, and no lease is taken.
 
 use super::{KeyContent, TierContent};
-use crate::lower_tiers;
 use crate::route::{Gateway, GatewayRoute};
+use crate::tier_transfer;
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
@@ -70,7 +70,7 @@ impl Gateway {
                 }
                 FleetResult::Hit { found, .. } => {
                     let compared = chosen.as_ref().filter(|it| !is_part(&it.0)).map(|(it, _)| {
-                        tiers::compare(&found.envelope.meta, &it.meta, || lower_tiers::is_same(&found, it))
+                        tiers::compare(&found.envelope.meta, &it.meta, || tier_transfer::is_same(&found, it))
                     });
                     let found = self.of_fleet(policy, request, *found);
                     let is_kept = found.is_some();
@@ -101,7 +101,7 @@ impl Gateway {
                 };
             tiers.push(TierContent { tier: AnsweringTier::Fleet, holds });
         }
-        let chosen = chosen.filter(|it| lower_tiers::fits(&it.0, &fields));
+        let chosen = chosen.filter(|it| tier_transfer::fits(&it.0, &fields));
         if !self.descends(held, &facts, policy, now) {
             return Peeked { tiers, chosen: held.map(|it| (it.clone(), AnsweringTier::Ram)), doubted: false };
         }

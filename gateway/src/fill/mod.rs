@@ -2,10 +2,12 @@
 //! shares it with every reader while it arrives, and stores it once its last byte has been verified.
 //!
 //! A request that may not be shared is a fill with one reader: it runs the same steps itself, up to where its response is stored or
-//! forwarded. The steps are in `machine`; each is in the file of its name, `Disk` and `Fleet` in `tier_lookup`.
+//! forwarded. The steps are in `machine`; each is in the file of its name.
 
 mod budget;
 mod decide;
+mod disk;
+mod fleet;
 mod freshen;
 mod interim;
 mod large;
@@ -17,7 +19,6 @@ mod renewal;
 mod storability;
 mod store;
 mod supersede;
-pub(crate) mod tier_lookup;
 
 use crate::file_orders::{FileOrder, InPlaceOfBody};
 use crate::recent_failures;
@@ -53,7 +54,6 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use tier_lookup::TierLookup;
 
 /// The data of one fill. Owned: the client that started it may leave.
 pub(crate) struct FillJob {
@@ -86,6 +86,17 @@ pub(crate) struct FillJob {
     pub script: OnceCell<Arc<Script>>,
     /// This node's lease, among all nodes, to ask the origin; released when it is dropped.
     pub lease: Cell<Option<RecomputeLease>>,
+}
+
+/// A fill's use of the tiers below RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TierLookup {
+    /// Nothing: they were asked, or there are none.
+    Skip,
+    /// It asks them before the origin.
+    First,
+    /// It asks them, and not the origin.
+    Only,
 }
 
 /// The purpose of a fill.

@@ -1,11 +1,11 @@
 //! A fill that is fed by a response made here: shared, stored, and cut where its maker goes away.
 
-use super::tier_lookup::TierLookup;
+use super::TierLookup;
 use super::*;
+use crate::lower_tiers::LowerTiers;
 use crate::refusals::Refusals;
 use crate::route::HostSent;
 use crate::source::{MadeBody, MadePiece, MadeResponse, MadeResponseFuture, ResponseMaker};
-use crate::tiers::LowerTiers;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_origin::{Group, GroupRules, OriginAddress, OriginLimits, OriginPool};

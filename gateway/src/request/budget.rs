@@ -5,7 +5,7 @@ use super::deliver::Delivery;
 use super::machine::Step;
 use super::{Machine, OwnError, RequestInput};
 use crate::fast_path;
-use crate::fill::tier_lookup::TierLookup;
+use crate::fill::TierLookup;
 use crate::fill::{FetchKind, FillPurpose};
 use crate::rewrite;
 use larder_semantics::budget::BudgetBound;

@@ -1,5 +1,5 @@
 //! Sending the machine's response: from the store, along with a fill, from the origin, or made here. Preconditions and
-//! ranges are applied here by functions of `semantics`. The fast path (`fast_path.rs`) sends the same response to a plain hit.
+//! ranges are applied here by functions of `semantics`. A plain hit at the fast speed: `respond` in `fast_path.rs`.
 
 use super::fill_reader::{self, FillReading};
 use super::machine::Step;

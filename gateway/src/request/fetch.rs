@@ -4,8 +4,8 @@ use super::deliver::{Delivery, FileResponse};
 use super::machine::Step;
 use super::{Coalescing, FetchPlan, LowerTierState, MAX_LOOKUPS, Machine, OwnError, RequestInput, wait};
 use crate::file_orders::InPlaceOfBody;
+use crate::fill::TierLookup;
 use crate::fill::machine::FillStep;
-use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{
     ArrivedHead, ClientPresence, FetchKind, FillOutcome, FillPurpose, FillRun, OriginRequestKind,
 };

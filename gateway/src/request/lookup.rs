@@ -1,12 +1,12 @@
-//! The step `Lookup`: RAM's response, or one that was found in a lower tier, and the decision of `semantics::reuse` about it.
-//! The same at the fast speed: `Gateway::answer_now` in `fast_path.rs`.
+//! The step `Lookup`: RAM's response, or one that was found in a lower tier, and the decision of `semantics::reuse` about
+//! it. The same at the fast speed: `answer_prepared` and `ready` in `fast_path.rs`.
 
 use super::deliver::Delivery;
 use super::error::OwnError;
 use super::machine::Step;
 use super::{Coalescing, Machine, RamCopy, RamMarker, RequestInput};
 use crate::fill::FetchKind;
-use crate::fill::tier_lookup::TierLookup;
+use crate::fill::TierLookup;
 use crate::route;
 use crate::{coding, fast_path};
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};

@@ -24,8 +24,8 @@ mod tunnel;
 mod wait;
 
 use self::early_body::EarlyBody;
+use crate::fill::TierLookup;
 use crate::fill::miss_reason::FillReason;
-use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillJob, FillPurpose, FillStarter, OriginFacts};
 
 use crate::request_cookies;

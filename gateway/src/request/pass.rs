@@ -8,7 +8,7 @@ use super::{Machine, OwnError, RequestInput};
 use crate::buffered::WholeBody;
 use crate::cache_key;
 use crate::file_orders::InPlaceOfBody;
-use crate::fill::tier_lookup::TierLookup;
+use crate::fill::TierLookup;
 use crate::fill::{
     ArrivedHead, FetchKind, FillJob, FillPurpose, FillRun, NoAnswer, OriginRequestKind, Passing, Waiters,
 };
@@ -323,10 +323,10 @@ async fn pass_on<'c>(
     let client = Waiters::Client(&job.local);
     let reserved = job.in_line(client, asked).await.ok_or(NoAnswer::GivenUp)??;
     let sent = job.send(reserved, started, &OriginRequestKind::Passed, passing).await?;
-    let means = (job.gateway.counters.clone(), job.route.given_fields.clone());
+    let context = (job.gateway.counters.clone(), job.route.given_fields.clone());
     *upload = match body {
         OutgoingBody::Streamed(beginning, body) => {
-            body.map(|it| carry(beginning.bytes, it, sent.exchange.clone(), means))
+            body.map(|it| carry(beginning.bytes, it, sent.exchange.clone(), context))
         }
         OutgoingBody::Whole(body) => {
             Some(carry_buffered(body, job.gateway.store.clone(), sent.exchange.clone()))

@@ -1,4 +1,5 @@
-//! The step `Receive`: refuses requests that no origin may get, decides whether the request uses the cache, and makes its key.
+//! The step `Receive`: refuses requests that no origin may get, decides whether the request uses the cache, and makes its
+//! key. The same at the fast speed: `answer_prepared` in `fast_path.rs`.
 
 use super::deliver::Delivery;
 use super::early_body::EarlyBody;

@@ -3,10 +3,10 @@
 
 use super::machine::Step;
 use super::{LowerTierState, MAX_LOOKUPS, Machine, RamCopy};
-use crate::fill::tier_lookup::TierLookup;
+use crate::fill::TierLookup;
 use crate::fill::{FetchKind, FillPurpose};
-use crate::lower_tiers;
 use crate::stages::RequestStage;
+use crate::tier_transfer;
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::reuse::Reuse;
 use larder_stdx::clock::WallTime;
@@ -76,7 +76,7 @@ impl Machine<'_, '_> {
     /// Makes the machine consider a lower tier's response, if it is of this request's variant.
     pub fn consider_tier_hit(&mut self, stored: StoredArc, tier: AnsweringTier) -> Step {
         self.found.lower_tiers = LowerTierState::Asked;
-        if lower_tiers::fits(&stored, self.input.fields) {
+        if tier_transfer::fits(&stored, self.input.fields) {
             self.found.ram_copy = RamCopy::Trusted;
             self.found.tier_hit = Some((stored, tier));
         } else {

@@ -7,10 +7,10 @@
 use super::deliver::Delivery;
 use super::machine::Step;
 use super::{Coalescing, MAX_LOOKUPS, Machine, OwnError, RequestInput};
-use crate::fill::tier_lookup::TierLookup;
-use crate::lower_tiers;
+use crate::fill::TierLookup;
 use crate::recent_failures;
 use crate::stages::RequestStage;
+use crate::tier_transfer;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::trace::Silent;
@@ -224,7 +224,7 @@ impl Machine<'_, '_> {
 
     /// A response that a 304 freshened for the waiting requests and that is stale again: it still answers them.
     fn take_validated(&mut self, stored: StoredArc) -> Step {
-        if !lower_tiers::fits(&stored, self.input.fields)
+        if !tier_transfer::fits(&stored, self.input.fields)
             || crate::coding::is_of_no_use(&stored, self.input.fields)
         {
             self.waiting.vary = stored.meta.vary().to_vec();
