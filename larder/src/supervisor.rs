@@ -199,7 +199,7 @@ impl Supervisor {
         if !self.replaces {
             self.storing()();
         }
-        tokio::task::spawn_local(acme::keep(inbox.clone(), self.acme_means()));
+        tokio::task::spawn_local(acme::keep(inbox.clone(), self.acme_context()));
     }
 
     async fn supervise(
@@ -305,7 +305,7 @@ impl Supervisor {
         admin.iter().for_each(|it| it.audit.reopen());
     }
 
-    fn acme_means(&self) -> acme::AcmeContext {
+    fn acme_context(&self) -> acme::AcmeContext {
         acme::AcmeContext {
             overlays: self.running.shared.overlays.clone(),
             errors: self.running.errors.clone(),

@@ -189,7 +189,7 @@ pub struct AdmissionContext<'a> {
 /// Admits a request, or returns the alternative. `client` identifies its sender where that matters.
 #[inline]
 pub fn admit<'a>(
-    means: AdmissionContext<'a>,
+    context: AdmissionContext<'a>,
     request: &'a RoutedRequest<'a>,
     head: &'a RequestHead<'a>,
     client: impl FnOnce() -> Cow<'a, Client>,
@@ -211,7 +211,7 @@ pub fn admit<'a>(
     if admission.is_some_and(|it| it.admits_address(address)) {
         return Admission::Continue;
     }
-    admit_by_rules(means, request, head, client)
+    admit_by_rules(context, request, head, client)
 }
 
 /// Whether a route admits every request. A new rule belongs in this condition, too: a request that it lets through is not looked at
@@ -222,7 +222,7 @@ pub fn is_plain(found: FoundRoute<'_>) -> bool {
 }
 
 fn admit_by_rules<'a>(
-    means: AdmissionContext<'a>,
+    context: AdmissionContext<'a>,
     request: &'a RoutedRequest<'a>,
     head: &'a RequestHead<'a>,
     client: Cow<'a, Client>,
@@ -232,13 +232,13 @@ fn admit_by_rules<'a>(
     }
     let route = request.found.map(|it| it.route);
     let geo = request.router.geo();
-    let decided = with_view(head, &client, route, geo, |view| decide(means, request, head, view, &client));
+    let decided = with_view(head, &client, route, geo, |view| decide(context, request, head, view, &client));
     let unverified = match decided {
         Ok(ServiceDecision::Continue) => return Admission::Continue,
         Ok(ServiceDecision::Answer(page)) => return Admission::Answer(page),
         Ok(ServiceDecision::Purge(matched)) => {
             return Admission::Ask(Box::pin(async move {
-                Some(purge(means, request, matched, head, &client).await)
+                Some(purge(context, request, matched, head, &client).await)
             }));
         }
         Err(unverified) => unverified,
@@ -248,7 +248,7 @@ fn admit_by_rules<'a>(
         let view = routed_view(head, &client, route, geo, &mut room);
         let rules = request.access()?;
         let service = request.admission().and_then(|it| it.service.as_deref());
-        let AdmissionContext { counters, gateway, .. } = means;
+        let AdmissionContext { counters, gateway, .. } = context;
         let request_id =
             field::first(head.fields, REQUEST_ID).filter(|_| request.is_identified(head.authority));
         let verifying = VerifyContext { counters, gateway, client: &client, service, request_id };
@@ -256,10 +256,10 @@ fn admit_by_rules<'a>(
             count(request, &page);
             return Some(page);
         }
-        match decide_service(means, request, head, &view) {
+        match decide_service(context, request, head, &view) {
             ServiceDecision::Continue => None,
             ServiceDecision::Answer(page) => Some(page.into_owned()),
-            ServiceDecision::Purge(matched) => Some(purge(means, request, matched, head, &client).await),
+            ServiceDecision::Purge(matched) => Some(purge(context, request, matched, head, &client).await),
         }
     }))
 }
@@ -283,7 +283,7 @@ impl ServiceDecision<'_> {
 
 /// Decides about a request at once, or returns the credentials that have to be verified first.
 fn decide<'a>(
-    means: AdmissionContext<'a>,
+    context: AdmissionContext<'a>,
     request: &RoutedRequest<'a>,
     head: &RequestHead<'_>,
     view: &RequestView<'_>,
@@ -305,12 +305,12 @@ fn decide<'a>(
     {
         return Ok(ServiceDecision::made(access::ambiguous()));
     }
-    let verdict = request.access().map(|it| it.judge(view, means.counters, &request.admitted));
+    let verdict = request.access().map(|it| it.judge(view, context.counters, &request.admitted));
     if request.found.and_then(|it| it.admission).is_some_and(|it| it.keys_country) {
         request.admitted.borrow_mut().note_country(view.country());
     }
     match verdict {
-        None | Some(Verdict::Admit) => Ok(decide_service(means, request, head, view)),
+        None | Some(Verdict::Admit) => Ok(decide_service(context, request, head, view)),
         Some(Verdict::Refuse(page)) => {
             count(request, &page);
             Ok(ServiceDecision::made(page))
@@ -330,13 +330,13 @@ fn count(request: &RoutedRequest<'_>, page: &Synthetic) {
 }
 
 fn decide_service<'a>(
-    means: AdmissionContext<'a>,
+    context: AdmissionContext<'a>,
     request: &RoutedRequest<'a>,
     head: &RequestHead<'_>,
     view: &RequestView<'_>,
 ) -> ServiceDecision<'a> {
     let admitted = request.admitted.borrow();
-    let of = |view: &RequestView<'_>| service_answer(&request.question(), view, means.is_draining);
+    let of = |view: &RequestView<'_>| service_answer(&request.question(), view, context.is_draining);
     let answers = request.found.and_then(|it| it.admission).and_then(|it| it.answers.as_ref());
     let answer = match admitted.changes() && answers.is_some_and(|it| it.has_service()) {
         false => of(view),
@@ -364,13 +364,13 @@ fn decide_service<'a>(
 }
 
 async fn purge(
-    means: AdmissionContext<'_>,
+    context: AdmissionContext<'_>,
     request: &RoutedRequest<'_>,
     matched: &Matched,
     head: &RequestHead<'_>,
     client: &Client,
 ) -> Synthetic {
-    method::answer(means.purges, request.router, means.counters, matched, head, client).await
+    method::answer(context.purges, request.router, context.counters, matched, head, client).await
 }
 
 /// The request for which [`own_answer()`] looks for an answer.

@@ -372,8 +372,8 @@ impl RequestHandler {
         let counters = &*self.gateway.counters;
         let is_draining = self.is_draining.get();
         let gateway = &*self.gateway;
-        let means = AdmissionContext { purges: &self.purges, counters, gateway, is_draining };
-        admission::admit(means, routed, head, client)
+        let context = AdmissionContext { purges: &self.purges, counters, gateway, is_draining };
+        admission::admit(context, routed, head, client)
     }
 
     /// The same as [`Self::serve_now`], with the changes that admission made to the request, and without its last `hidden` fields.

@@ -16,7 +16,7 @@ use larder_server::live::Live;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The means of a check, apart from the texts.
+/// The facts that a check needs besides the texts.
 pub(super) struct TextCheck {
     pub plan: Arc<Plan>,
     pub cover: Arc<SecretCover>,
@@ -58,11 +58,11 @@ impl Admin {
     ) -> Result<T, AdminResponse> {
         let turn = self.configuring.readings.clone().lock_owned().await;
         let (plan, cover) = (self.configuring.plan.clone(), self.configuring.cover.clone());
-        let means = TextCheck { plan, cover, live: self.live.borrow().clone() };
+        let check = TextCheck { plan, cover, live: self.live.borrow().clone() };
         let done = tokio::task::spawn_blocking(move || {
             // Work whose client has gone is finished before the next one begins.
             let _turn = turn;
-            work(&means)
+            work(&check)
         });
         done.await.map_err(|_| problem(500, "The configuration could not be read; nothing was changed."))
     }

@@ -49,14 +49,14 @@ impl Admin {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
-        let means = self.trial_means();
+        let context = self.trial_context();
         let tried = self.apart(move |it| {
             let in_force = FilesInForce::of(&it.live.config);
             let Ok(changed) = it.plan.read(&real.text, &real.others, &in_force) else {
                 return it.checked_hidden(&real).refusal();
             };
             let file = it.plan.file().map(|it| it.display().to_string());
-            match means.run(changed, |telling, report| telling.to_json(report)) {
+            match context.run(changed, |telling, report| telling.to_json(report)) {
                 Ok(mut result) => {
                     result["file"] = file.into();
                     AdminResponse::Json(200, result)
@@ -76,14 +76,14 @@ impl Admin {
         &self,
         settings: Vec<(RoutePlace, Vec<SafeSetting>)>,
     ) -> Result<HashSet<RoutePlace>, AdminResponse> {
-        let means = self.trial_means();
+        let context = self.trial_context();
         let red = self.apart(move |_| {
-            let mut changed = means.running.config.clone();
+            let mut changed = context.running.config.clone();
             for ((site, route), settings) in &settings {
                 let policy = changed.sites.get_mut(*site).and_then(|it| it.routes.get_mut(*route));
                 policy.into_iter().for_each(|it| settings.iter().for_each(|one| one.apply(&mut it.cache)));
             }
-            means.run(changed, |telling, report| {
+            context.run(changed, |telling, report| {
                 let places = report.shared.iter().filter_map(|it| *telling.places.get(it.number)?);
                 places.collect::<HashSet<_>>()
             })
@@ -98,13 +98,13 @@ impl Admin {
     pub(crate) async fn evidence(
         &self,
     ) -> Result<(HashMap<RoutePlace, RouteEvidence>, RecentTroubles), AdminResponse> {
-        let means = self.trial_means();
+        let context = self.trial_context();
         self.apart(move |_| {
-            let recording = means.recorder.read();
+            let recording = context.recorder.read();
             let parsed: Vec<ParsedRecord<'_>> = recording.records.iter().map(ParsedRecord::of).collect();
             let origins: Vec<String> =
-                means.running.scopes.origins.iter().map(|it| it.name.clone()).collect();
-            let now = TrialRoutes::new(&means.running);
+                context.running.scopes.origins.iter().map(|it| it.name.clone()).collect();
+            let now = TrialRoutes::new(&context.running);
             (evidence::gather(&now, &parsed), evidence::troubles(&now, &parsed, &origins))
         })
         .await
@@ -123,7 +123,7 @@ impl Admin {
         .await
     }
 
-    fn trial_means(&self) -> TrialContext {
+    fn trial_context(&self) -> TrialContext {
         TrialContext {
             running: self.live.borrow().clone(),
             recorder: self.recorder.clone(),

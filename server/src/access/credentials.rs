@@ -132,12 +132,12 @@ impl Credential {
         &self,
         it: UnverifiedCredential,
         view: &RequestView<'_>,
-        means: &VerifyContext<'_>,
+        context: &VerifyContext<'_>,
     ) -> Result<ValidCredentials, Synthetic> {
         match (self, it) {
             (Credential::Basic(basic), UnverifiedCredential::Password(it)) => basic.verify(it).await,
             (Credential::Forward(forward), UnverifiedCredential::Forward(it)) => {
-                forward.verify(it, view, means).await
+                forward.verify(it, view, context).await
             }
             (Credential::Jwt(jwt), UnverifiedCredential::Token) => jwt.verify(view).await,
             // Each is verified by the credential that found it; signatures never have to be.

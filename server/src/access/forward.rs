@@ -121,28 +121,28 @@ impl ForwardAuth {
         &self,
         it: UnverifiedRequest,
         view: &RequestView<'_>,
-        means: &VerifyContext<'_>,
+        context: &VerifyContext<'_>,
     ) -> Result<ValidCredentials, Synthetic> {
         let Some(target) = UnambiguousTarget::of(view.target) else { return Err(ambiguous()) };
-        let Some(service) = means.service else { return Err(closed()) };
-        if means.gateway.has_passed(view.fields) {
+        let Some(service) = context.service else { return Err(closed()) };
+        if context.gateway.has_passed(view.fields) {
             return Err(no_store(Synthetic::page(508, "The service that admits requests leads back here.")));
         }
-        means.counters.access_forward_asked.add(1);
-        let fields = self.question(view, means, &target);
+        context.counters.access_forward_asked.add(1);
+        let fields = self.question(view, context, &target);
         let answer = match service.authorize(fields).await {
             Ok(answer) => answer,
-            Err(why) => return Err(self.failed(means, &why)),
+            Err(why) => return Err(self.failed(context, &why)),
         };
         match answer.status {
             200..=299 => self
                 .admitted(it, &answer)
-                .ok_or_else(|| self.failed(means, "the fields of its answer are larger than 16KiB")),
+                .ok_or_else(|| self.failed(context, "the fields of its answer are larger than 16KiB")),
             300..=399 | 401 | 403 => match &answer.body {
                 Some(body) => Err(self.refusal(&answer.fields, answer.status, body, view, &target)),
-                None => Err(self.failed(means, "the body of its answer is larger than 1MiB")),
+                None => Err(self.failed(context, "the body of its answer is larger than 1MiB")),
             },
-            status => Err(self.failed(means, &format!("it answered {status}"))),
+            status => Err(self.failed(context, &format!("it answered {status}"))),
         }
     }
 
@@ -198,8 +198,8 @@ impl ForwardAuth {
     }
 
     /// Logs that the service cannot be asked. Nothing is admitted then.
-    fn failed(&self, means: &VerifyContext<'_>, why: &str) -> Synthetic {
-        means.counters.access_forward_failures.add(1);
+    fn failed(&self, context: &VerifyContext<'_>, why: &str) -> Synthetic {
+        context.counters.access_forward_failures.add(1);
         if let Some(errors) = self.state.errors.get() {
             let service = self.config.to.name();
             let meaning = "requests of its routes get 503";
@@ -213,15 +213,15 @@ impl ForwardAuth {
     fn question(
         &self,
         view: &RequestView<'_>,
-        means: &VerifyContext<'_>,
+        context: &VerifyContext<'_>,
         target: &UnambiguousTarget,
     ) -> FieldList {
         let mut fields = FieldList::with_room_for(view.fields, 512 + 2 * target.uri.len());
         strip_hop_by_hop_into(view.fields.iter().copied(), |it| self.tells(it.name), &mut fields);
         let (host, scheme) = (host(view), view.scheme.name());
-        fields.push("CDN-Loop", means.gateway.id.as_bytes());
-        request_headers::add_client_address(&mut fields, means.client);
-        if let Some(id) = means.request_id {
+        fields.push("CDN-Loop", context.gateway.id.as_bytes());
+        request_headers::add_client_address(&mut fields, context.client);
+        if let Some(id) = context.request_id {
             fields.push(REQUEST_ID, id);
         }
         fields.push("X-Forwarded-Method", view.method);

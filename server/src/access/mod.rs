@@ -557,12 +557,12 @@ impl AccessRules {
         &self,
         mut it: Box<Unverified>,
         view: &RequestView<'_>,
-        means: &VerifyContext<'_>,
+        context: &VerifyContext<'_>,
         admitted: &RefCell<Admitted>,
     ) -> Option<Synthetic> {
-        let counters = means.counters;
+        let counters = context.counters;
         loop {
-            let verified = self.credentials[it.at].verify(it.credential, view, means).await;
+            let verified = self.credentials[it.at].verify(it.credential, view, context).await;
             let admitted = &mut *admitted.borrow_mut();
             let verdict = match verified {
                 Ok(proven) => {

@@ -53,7 +53,7 @@ impl ManagedName {
 
 /// The state that attempts share.
 pub(super) struct Attempts {
-    pub means: AcmeContext,
+    pub context: AcmeContext,
     pub folder: AcmeFolder,
     pub names: RefCell<BTreeMap<String, ManagedName>>,
     /// The open accounts, by directory.
@@ -78,10 +78,10 @@ pub(super) struct IssuedCertificate {
 }
 
 impl Attempts {
-    pub fn new(means: AcmeContext, folder: AcmeFolder) -> Self {
+    pub fn new(context: AcmeContext, folder: AcmeFolder) -> Self {
         let (names, accounts, clients, pauses, tls, opening) = Default::default();
         let (fleet, next_offer) = Default::default();
-        Self { means, folder, names, accounts, clients, pauses, tls, fleet, next_offer, opening }
+        Self { context, folder, names, accounts, clients, pauses, tls, fleet, next_offer, opening }
     }
 
     /// Opens the accounts again before their next use.
@@ -243,11 +243,11 @@ impl Attempts {
             state.error =
                 "the certificate is outdated by the clock of this machine; correct the clock".to_owned();
         }
-        self.means.counters.acme_certificates.add_shared(1);
+        self.context.counters.acme_certificates.add_shared(1);
         let until = date_of(got.validity.until);
         let values = [("name", name), ("authority", state.authority.as_str()), ("until", &until)];
-        self.means.errors.event(Level::Info, "certificate-obtained", &values);
-        self.means.registry.is_changed.set(true);
+        self.context.errors.event(Level::Info, "certificate-obtained", &values);
+        self.context.registry.is_changed.set(true);
         state
     }
 
@@ -255,10 +255,10 @@ impl Attempts {
         let now = wall();
         state.pause.fail(requested, now);
         state.error = failure.why;
-        self.means.counters.acme_failures.add_shared(1);
+        self.context.counters.acme_failures.add_shared(1);
         let (times, next) = (state.pause.failures.to_string(), date_of(state.pause.current(now).end()));
         let values = [("name", name), ("why", state.error.as_str()), ("failures", &times), ("next", &next)];
-        self.means.errors.event(Level::Error, "certificate-failed", &values);
+        self.context.errors.event(Level::Error, "certificate-failed", &values);
     }
 
     /// Records the attempt, so that a crash loop does not repeat it without a pause.
@@ -351,19 +351,19 @@ impl Attempts {
         state: &mut NameState,
     ) -> Result<Validity, AcmeFailure> {
         let account = self.account(config, authority).await?;
-        self.means.counters.acme_orders.add_shared(1);
+        self.context.counters.acme_orders.add_shared(1);
         let mut challenges = config.challenges.clone();
         challenges.sort_by_key(|it| it.name() != state.way);
-        let means = OrderContext {
+        let context = OrderContext {
             folder: &self.folder,
-            overlays: &self.means.overlays,
+            overlays: &self.context.overlays,
             tls: self.tls.borrow().clone(),
             challenges: &challenges,
             account: &account,
             nodes: self.fleet.borrow().clone(),
             profile: authority.profile.as_deref(),
         };
-        match unbroken(order::certificate(&means, name, state)).await {
+        match unbroken(order::certificate(&context, name, state)).await {
             Ok(pem) => {
                 self.folder.keep_certificate(name, &pem).map_err(own)?;
                 let stored = self.folder.certificate(name).map_err(own)?;
@@ -421,7 +421,7 @@ impl Attempts {
 
     pub fn note(&self, kept: Result<(), String>) {
         if let Err(why) = kept {
-            self.means.errors.event(Level::Error, "acme-folder", &[("why", &why)]);
+            self.context.errors.event(Level::Error, "acme-folder", &[("why", &why)]);
         }
     }
 
@@ -448,6 +448,6 @@ impl Attempts {
         };
         let wanted = |it: &(&String, &mut ManagedName)| config.names.binary_search(it.0).is_ok();
         let managed = names.iter_mut().filter(wanted).map(of).collect();
-        self.means.registry.managed.replace(managed);
+        self.context.registry.managed.replace(managed);
     }
 }

@@ -39,7 +39,7 @@ impl Attempts {
         }
         let before = self.names.borrow().get(name).map(|it| it.state.clone()).unwrap_or_default();
         self.record(name, before.issued(&shared.authority), Some(validity));
-        let AcmeContext { errors, registry, .. } = &self.means;
+        let AcmeContext { errors, registry, .. } = &self.context;
         let values = [("name", name), ("until", &date_of(validity.until))];
         errors.event(Level::Info, "certificate-received", &values);
         registry.is_changed.set(true);

@@ -152,7 +152,7 @@ pub struct AcmeContext {
 }
 
 /// Requests and renews the certificates of the configuration in force, for as long as there are orders. Within a `LocalSet`.
-pub async fn keep(mut inbox: watch::Receiver<WorkerState>, means: AcmeContext) {
+pub async fn keep(mut inbox: watch::Receiver<WorkerState>, context: AcmeContext) {
     let mut keeper: Option<AcmeKeeper> = None;
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -177,8 +177,8 @@ pub async fn keep(mut inbox: watch::Receiver<WorkerState>, means: AcmeContext) {
             (Some(keeper), Some(acme)) if keeper.folder.path() == acme.folder => keeper.set_names(acme),
             (_, acme) => {
                 keeper.take().into_iter().for_each(|it| it.attempts.interrupt());
-                means.registry.forget_managed();
-                keeper = acme.map(|it| AcmeKeeper::new(means.clone(), it));
+                context.registry.forget_managed();
+                keeper = acme.map(|it| AcmeKeeper::new(context.clone(), it));
             }
         }
         if let Some(keeper) = &mut keeper {
@@ -203,9 +203,9 @@ struct AcmeKeeper {
 }
 
 impl AcmeKeeper {
-    fn new(means: AcmeContext, config: AcmeConfig) -> Self {
+    fn new(context: AcmeContext, config: AcmeConfig) -> Self {
         let folder = AcmeFolder::new(config.folder.clone());
-        let attempts = Rc::new(Attempts::new(means, folder.clone()));
+        let attempts = Rc::new(Attempts::new(context, folder.clone()));
         let it = Self {
             folder,
             config: Rc::new(config),
@@ -222,11 +222,11 @@ impl AcmeKeeper {
     /// Requests certificates together with the other nodes, if the configuration says so.
     fn join_fleet(&self) {
         let mut joined = self.attempts.fleet.borrow_mut();
-        let wanted = self.config.fleet_key.as_ref().zip(self.attempts.means.fleet.as_ref());
+        let wanted = self.config.fleet_key.as_ref().zip(self.attempts.context.fleet.as_ref());
         match wanted {
             Some((secret, _)) if joined.as_ref().is_some_and(|it| it.is_of(secret)) => {}
             Some((secret, fleet)) => {
-                let it = AcmeFleet::start(self.attempts.means.clone(), fleet.clone(), secret.clone());
+                let it = AcmeFleet::start(self.attempts.context.clone(), fleet.clone(), secret.clone());
                 if self.lock.is_some() {
                     it.set_node(self.folder.node());
                 }
@@ -302,7 +302,7 @@ impl AcmeKeeper {
                 self.lock = Some(lock);
                 self.attempts.fleet.borrow().iter().for_each(|it| it.set_node(self.folder.node()));
                 self.reported = None;
-                self.attempts.means.registry.folder_error.replace(None);
+                self.attempts.context.registry.folder_error.replace(None);
                 return true;
             }
             Ok(None) => {
@@ -311,8 +311,8 @@ impl AcmeKeeper {
             Err(why) => why,
         };
         if self.reported.as_ref() != Some(&why) {
-            self.attempts.means.errors.event(Level::Warn, "acme-folder", &[("why", &why)]);
-            self.attempts.means.registry.folder_error.replace(Some(why.clone()));
+            self.attempts.context.errors.event(Level::Warn, "acme-folder", &[("why", &why)]);
+            self.attempts.context.registry.folder_error.replace(Some(why.clone()));
             self.reported = Some(why);
         }
         false

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// The waits for a CA that validates or signs: a minute in total.
 const POLLING: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(200)).timeout(Duration::from_secs(60));
-/// The means of an order.
+/// The state and services that an order uses.
 pub(super) struct OrderContext<'a> {
     pub folder: &'a AcmeFolder,
     pub overlays: &'a Arc<Overlays>,
@@ -43,21 +43,21 @@ pub(super) struct OrderContext<'a> {
 /// # Errors
 /// Why there is none.
 pub(super) async fn certificate(
-    means: &OrderContext<'_>,
+    context: &OrderContext<'_>,
     name: &str,
     state: &mut NameState,
 ) -> Result<String, AcmeFailure> {
-    let mut order = begin(means, name, state).await?;
-    let mut published = PublishedChallenges::new(means.overlays.clone(), means.tls.clone());
+    let mut order = begin(context, name, state).await?;
+    let mut published = PublishedChallenges::new(context.overlays.clone(), context.tls.clone());
     if order.state().status == OrderStatus::Pending {
-        let proved = prove(&mut order, name, means, &mut published).await?;
+        let proved = prove(&mut order, name, context, &mut published).await?;
         // The next attempt begins with the other way unless the CA validates this one: a firewall may be in it.
-        let other = proved.and_then(|way| means.challenges.iter().find(|it| **it != way));
+        let other = proved.and_then(|way| context.challenges.iter().find(|it| **it != way));
         state.way = other.map_or_else(|| state.way.clone(), |it| it.name().to_owned());
         let ready = again(async || order.poll_ready(&POLLING).await).await;
         if order.state().status == OrderStatus::Invalid {
             let why = reason(&mut order).await;
-            forget(means, name, state)?;
+            forget(context, name, state)?;
             return Err(AcmeFailure::new(FailureKind::Unproven, why));
         }
         ready?;
@@ -65,7 +65,7 @@ pub(super) async fn certificate(
     }
     drop(published);
     if order.state().status == OrderStatus::Ready {
-        let key = key_of(means, name, state)?;
+        let key = key_of(context, name, state)?;
         let request = request(name, &key)?;
         again(async || order.finalize_csr(&request).await).await?;
     }
@@ -79,7 +79,7 @@ pub(super) async fn certificate(
     let (chain, key) = match (chain, key) {
         (Ok(chain), Some(key)) => (chain, key),
         (Ok(_), None) => {
-            forget(means, name, state)?;
+            forget(context, name, state)?;
             return Err(AcmeFailure::new(
                 FailureKind::Unusable,
                 "the key of its certificate is lost".to_owned(),
@@ -87,70 +87,70 @@ pub(super) async fn certificate(
         }
         (Err(error), _) => {
             if order.state().status == OrderStatus::Invalid {
-                forget(means, name, state)?;
+                forget(context, name, state)?;
             }
             return Err(error.into());
         }
     };
     let pem = format!("{key}{chain}");
-    let validity = means.folder.certificate(name).ok().flatten().map(|it| it.validity());
+    let validity = context.folder.certificate(name).ok().flatten().map(|it| it.validity());
     if let Err(why) = usable(name, &pem, validity, wall()) {
-        forget(means, name, state)?;
+        forget(context, name, state)?;
         return Err(AcmeFailure::new(FailureKind::Unusable, why));
     }
     Ok(pem)
 }
 
 /// The order in progress, or a new one.
-async fn begin(means: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result<Order, AcmeFailure> {
-    let directory = &means.account.directory;
+async fn begin(context: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result<Order, AcmeFailure> {
+    let directory = &context.account.directory;
     if let Some(stored) = state.order.clone().filter(|it| it.directory == *directory) {
-        match again(async || means.account.account.order(stored.url.clone()).await).await {
+        match again(async || context.account.account.order(stored.url.clone()).await).await {
             Ok(mut order) => {
                 if order.state().status != OrderStatus::Invalid {
                     return Ok(order);
                 }
-                forget(means, name, state)?;
+                forget(context, name, state)?;
             }
             Err(error) => match AcmeFailure::from(error) {
                 // The CA has forgotten it.
-                it if it.kind == FailureKind::Refused => forget(means, name, state)?,
+                it if it.kind == FailureKind::Refused => forget(context, name, state)?,
                 it => return Err(it),
             },
         }
     }
     // A renewal that its CA knows as one is exempt from its limits.
-    let present = means.folder.certificate(name).ok().flatten().filter(|_| state.authority == *directory);
+    let present = context.folder.certificate(name).ok().flatten().filter(|_| state.authority == *directory);
     let replaces = present.and_then(|it| identifier(it.der()));
-    let order = match new_order(means, name, replaces.clone()).await {
+    let order = match new_order(context, name, replaces.clone()).await {
         // The CA has no renewals, or not of this certificate.
-        Err(Error::Unsupported(_)) if replaces.is_some() => new_order(means, name, None).await,
+        Err(Error::Unsupported(_)) if replaces.is_some() => new_order(context, name, None).await,
         Err(Error::Api(it)) if replaces.is_some() && !super::is_of(&it, "rateLimited") => {
-            new_order(means, name, None).await
+            new_order(context, name, None).await
         }
         answer => answer,
     }?;
     state.order = Some(StoredOrder { directory: directory.clone(), url: order.url().to_owned(), key: None });
-    keep(means, name, state)?;
+    keep(context, name, state)?;
     Ok(order)
 }
 
 /// A new order, which replaces a certificate.
 async fn new_order(
-    means: &OrderContext<'_>,
+    context: &OrderContext<'_>,
     name: &str,
     replaces: Option<CertificateIdentifier<'static>>,
 ) -> Result<Order, Error> {
     let identifiers = [Identifier::Dns(name.to_owned())];
     again(async || {
         let mut new = NewOrder::new(&identifiers);
-        if let Some(profile) = means.profile {
+        if let Some(profile) = context.profile {
             new = new.profile(profile);
         }
         if let Some(replaced) = &replaces {
             new = new.replaces(replaced.clone());
         }
-        means.account.account.new_order(&new).await
+        context.account.account.new_order(&new).await
     })
     .await
 }
@@ -168,7 +168,7 @@ async fn read_authorizations(order: &mut Order) -> Result<(), Error> {
 async fn prove(
     order: &mut Order,
     name: &str,
-    means: &OrderContext<'_>,
+    context: &OrderContext<'_>,
     published: &mut PublishedChallenges,
 ) -> Result<Option<AcmeChallenge>, AcmeFailure> {
     again(async || read_authorizations(order).await).await?;
@@ -187,7 +187,7 @@ async fn prove(
             let kind = kind(way);
             authorization.challenges.iter().any(|it| it.r#type == kind)
         };
-        let offered = means.challenges.iter().copied().find(|it| is_offered(*it));
+        let offered = context.challenges.iter().copied().find(|it| is_offered(*it));
         let none = || {
             let why = format!(
                 "the CA offers no challenge for {name} by which it reaches larder: HTTP-01 or TLS-ALPN-01"
@@ -204,7 +204,7 @@ async fn prove(
             _ => ChallengeAnswer::Http { token: challenge.token.clone(), text: answer.as_str().to_owned() },
         };
         published.answer(name, &answer)?;
-        if let Some(fleet) = &means.nodes {
+        if let Some(fleet) = &context.nodes {
             fleet.publish(name, answer).await?;
         }
         again(async || challenge.set_ready().await).await?;
@@ -230,7 +230,7 @@ async fn reason(order: &mut Order) -> String {
 }
 
 /// The key of the certificate, which is stored before the CA sees a request for it.
-fn key_of(means: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result<KeyPair, AcmeFailure> {
+fn key_of(context: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result<KeyPair, AcmeFailure> {
     let unusable = |it: rcgen::Error| AcmeFailure::new(FailureKind::Own, format!("no key can be made: {it}"));
     let Some(order) = &mut state.order else {
         return Err(AcmeFailure::new(FailureKind::Own, "the order is lost".to_owned()));
@@ -240,7 +240,7 @@ fn key_of(means: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result
     }
     let key = KeyPair::generate().map_err(unusable)?;
     order.key = Some(key.serialize_pem());
-    keep(means, name, state)?;
+    keep(context, name, state)?;
     Ok(key)
 }
 
@@ -268,13 +268,13 @@ pub(super) fn usable(name: &str, pem: &str, present: Option<Validity>, now: i64)
     Ok(())
 }
 
-fn keep(means: &OrderContext<'_>, name: &str, state: &NameState) -> Result<(), AcmeFailure> {
-    means.folder.keep_state(name, state).map_err(|why| AcmeFailure::new(FailureKind::Own, why))
+fn keep(context: &OrderContext<'_>, name: &str, state: &NameState) -> Result<(), AcmeFailure> {
+    context.folder.keep_state(name, state).map_err(|why| AcmeFailure::new(FailureKind::Own, why))
 }
 
-fn forget(means: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result<(), AcmeFailure> {
+fn forget(context: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result<(), AcmeFailure> {
     state.order = None;
-    keep(means, name, state)
+    keep(context, name, state)
 }
 
 /// The identifier of a certificate, DER, at its CA; `None` if it does not name the key of its CA.

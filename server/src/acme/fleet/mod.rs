@@ -67,7 +67,7 @@ struct ListReads {
 
 /// The other nodes, as this one knows them.
 pub(super) struct AcmeFleet {
-    means: AcmeContext,
+    context: AcmeContext,
     fleet: Rc<Fleet>,
     secret: Secret,
     seal: FleetSeal,
@@ -94,7 +94,7 @@ pub(super) struct AcmeFleet {
 
 impl AcmeFleet {
     /// Reads the list from now on, until this is dropped. Within a `LocalSet`.
-    pub fn start(means: AcmeContext, fleet: Rc<Fleet>, secret: Secret) -> Rc<Self> {
+    pub fn start(context: AcmeContext, fleet: Rc<Fleet>, secret: Secret) -> Rc<Self> {
         let who =
             OrderingNode { node: super::folder::random_number(), process: super::folder::random_number() };
         let (tls, known, write_misses, missed_at, own, answered, settled, writing) = Default::default();
@@ -102,7 +102,7 @@ impl AcmeFleet {
         let (seal, reads) = (FleetSeal::new(&secret), watch::Sender::default());
         let who = Cell::new(who);
         let it = Rc::new(Self {
-            means,
+            context,
             fleet,
             secret,
             seal,
@@ -241,7 +241,11 @@ impl AcmeFleet {
     fn opened(&self, item: &str, sealed: &[u8]) -> Option<SharedCertificate> {
         let opened = self.seal.open(item, sealed).and_then(|it| serde_json::from_slice(&it).ok());
         if opened.is_none() && !self.is_told_of_foreign.replace(true) {
-            self.means.errors.event(Level::Warn, "acme-fleet", &[("why", FOREIGN), ("now", "it is ignored")]);
+            self.context.errors.event(
+                Level::Warn,
+                "acme-fleet",
+                &[("why", FOREIGN), ("now", "it is ignored")],
+            );
         }
         opened
     }
@@ -321,7 +325,7 @@ impl AcmeFleet {
         self.reads.send_modify(|it| *it = ListReads { done: it.done + 1, misses: 0 });
         if self.write_misses.get() < ALONE && self.is_told.replace(false) {
             let now = "the nodes request certificates together again";
-            self.means.errors.event(Level::Info, "acme-fleet", &[("now", now)]);
+            self.context.errors.event(Level::Info, "acme-fleet", &[("now", now)]);
         }
         let is_ending = |name: &String| self.known.borrow().is_ending(name, self.who.get(), wall());
         if self.own.borrow().keys().any(is_ending) {
@@ -348,7 +352,7 @@ impl AcmeFleet {
         for it in asked.into_iter().filter(|(name, _)| !self.own.borrow().contains_key(name)) {
             answered.entry(it).or_insert_with_key(|(name, answer)| {
                 let mut published =
-                    PublishedChallenges::new(self.means.overlays.clone(), self.tls.borrow().clone());
+                    PublishedChallenges::new(self.context.overlays.clone(), self.tls.borrow().clone());
                 // Without an address with TLS, another node has to answer.
                 let _ = published.answer(name, answer);
                 published
@@ -360,7 +364,7 @@ impl AcmeFleet {
     fn log_once(&self, why: &str) {
         if !self.is_told.replace(true) {
             let now = "this node requests certificates alone";
-            self.means.errors.event(Level::Warn, "acme-fleet", &[("why", why), ("now", now)]);
+            self.context.errors.event(Level::Warn, "acme-fleet", &[("why", why), ("now", now)]);
         }
     }
 }
