@@ -1,7 +1,7 @@
 // Roles on the page: what a viewer and an operator are offered, and the view of sessions, tokens and the audit log.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
+import { after, before } from 'node:test';
+import { audit, it, open } from './browser.mjs';
 import { ask, start, until } from './larder.mjs';
 
 const VIEWER = 'viewer-0123456789abcdefghijklmnopqrstuv';
@@ -23,7 +23,6 @@ after(async () => {
   await larder?.stop();
 });
 
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 
 /** A browser of its own, logged in with a token. */
 async function loggedIn(token) {

@@ -5,16 +5,15 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
-import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { audit, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { audit, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
 const TOOLS = join(dirname(fileURLToPath(import.meta.url)), '../../target/tools');
 const PEBBLE = [TOOLS, ...(process.env.PATH ?? '').split(delimiter)].map((it) => join(it, 'pebble')).find((it) => existsSync(it));
 const folder = mkdtempSync(join(tmpdir(), 'larder-acme-'));
 const file = (name) => join(folder, name);
-let larder, browser, page, seen, pebble, resolver;
+let pebble, resolver;
 
 /** The root of Pebble's own certificate, and that certificate. */
 function certify() {
@@ -90,32 +89,26 @@ async function issue(http, tls) {
   }
 }
 
-before(async () => {
-  assert.ok(PEBBLE, `there is no pebble in ${TOOLS} and in PATH: tests/install installs it`);
-  certify();
-  larder = await start();
-  await larder.end();
-  const tls = await free();
-  const directory = await issue(Number(new URL(larder.site).port), tls);
-  const site = (name) => `\n[[site]]\nhosts = ["${name}"]\n\n[[site.route]]\npath = "/*"\nrespond = { status = 200, body = "here" }\n`;
-  const acme = `\n[tls.acme]\nfolder = "${folder}/acme"\n\n[[tls.acme.ca]]\ndirectory = "${directory}"\nroot = "${file('root.pem')}"\n`;
-  const both = larder.configuration().replace('listen = ["127.0.0.1:0"]', `listen = ["127.0.0.1:0", "https://127.0.0.1:${tls}"]`);
-  larder.configure(both + site('kitchen.test') + site('blocked.test') + acme);
-  const link = await larder.again();
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(link);
-  await page.locator('.tiles:not(.loading)').waitFor();
+testPage({
+  prepare: async () => {
+    assert.ok(PEBBLE, `there is no pebble in ${TOOLS} and in PATH: tests/install installs it`);
+    certify();
+    await larder.end();
+    const tls = await free();
+    const directory = await issue(Number(new URL(larder.site).port), tls);
+    const site = (name) => `\n[[site]]\nhosts = ["${name}"]\n\n[[site.route]]\npath = "/*"\nrespond = { status = 200, body = "here" }\n`;
+    const acme = `\n[tls.acme]\nfolder = "${folder}/acme"\n\n[[tls.acme.ca]]\ndirectory = "${directory}"\nroot = "${file('root.pem')}"\n`;
+    const both = larder.configuration().replace('listen = ["127.0.0.1:0"]', `listen = ["127.0.0.1:0", "https://127.0.0.1:${tls}"]`);
+    larder.configure(both + site('kitchen.test') + site('blocked.test') + acme);
+    return larder.again();
+  },
+  ends: async () => {
+    pebble?.kill();
+    resolver?.close();
+    rmSync(folder, { recursive: true, force: true });
+  },
 });
 
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-  pebble?.kill();
-  resolver?.close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const row = (name) => page.locator('.certificates tbody tr', { hasText: name });
 const text = async (name) => ((await row(name).count()) === 1 ? row(name).innerText() : '');
 const ofApi = async (name) => {

@@ -2,7 +2,9 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { start } from './larder.mjs';
 
 const ui = join(dirname(fileURLToPath(import.meta.url)), '../../ui');
 const require = createRequire(join(ui, 'package.json'));
@@ -35,6 +37,47 @@ export async function open(home, more = {}) {
   });
   return { browser, page, seen };
 }
+
+/** A test, with time enough for a busy machine. */
+export const it = (what, run) => test(what, { timeout: 600_000 }, run);
+
+/** The larder and the page of `testPage`, from the first test of a file to its last. */
+export let larder, browser, page, seen;
+
+/**
+ * Gives the tests of a file a real larder, and its page, which is logged in and shows the overview. `prepare` runs once larder has started,
+ * and may return another link than that of the start; `onPage` before the page is loaded, `opened` afterwards, `ends` once all
+ * has ended. With `logsIn: false` the page stays empty. Other options are those of `start`.
+ */
+export function testPage({ prepare, onPage, opened, ends, logsIn = true, ...options } = {}) {
+  before(async () => {
+    larder = await start(options);
+    const link = (await prepare?.()) ?? larder.link;
+    ({ browser, page, seen } = await open(larder.admin));
+    await onPage?.();
+    if (!logsIn) return;
+    await page.goto(link);
+    await page.locator('.tiles:not(.loading)').waitFor();
+    await opened?.();
+  });
+  after(async () => {
+    await browser?.close();
+    await larder?.stop();
+    await ends?.();
+  });
+}
+
+/** Opens a view of the page. */
+export async function go(view) {
+  await page.goto(`${larder.admin}/#/${view}`);
+  await page.locator('main h1').waitFor();
+}
+
+/** The open dialog. */
+export const dialog = () => page.locator('dialog');
+
+/** Whether the page is no wider than its window. */
+export const isWithin = () => page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth);
 
 /** Shows the page as `ui/build` made it last, over whatever page is in the binary; without the policy that larder sends. */
 const lay = (context, home) =>

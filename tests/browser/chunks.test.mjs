@@ -1,27 +1,17 @@
 // What the page loads: the first view at once, every other view when it is opened; a file that is slow, that fails, or that a newer
 // larder has no more; and the bytes that an open overview of many routes takes.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open } from './browser.mjs';
+import { it, larder, open, page, seen, testPage } from './browser.mjs';
 import { start, until } from './larder.mjs';
 
-let larder, browser, page, seen;
 const loads = [];
 
-before(async () => {
-  larder = await start();
-  ({ browser, page, seen } = await open(larder.admin));
-  page.on('response', (response) => loads.push(response));
-  await page.goto(larder.link);
-  await page.locator('.tiles:not(.loading)').waitFor();
+testPage({
+  onPage: async () => {
+    page.on('response', (response) => loads.push(response));
+  },
 });
 
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const KIB = 1024;
 const isFile = (response) => !new URL(response.url()).pathname.startsWith('/api/');
 /** Bytes of heads and bodies, as they were sent. */

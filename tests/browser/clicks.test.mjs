@@ -1,9 +1,9 @@
 // Counts the clicks of the tasks of an operator, each from the overview: those of the table in docs/decisions/0110-admin-page.md.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
-import { confirm, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { test } from 'node:test';
+import { confirm, dialog, it, larder, page, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
 const table = new Map(
   readFileSync(new URL('../../docs/decisions/0110-admin-page.md', import.meta.url), 'utf8')
@@ -13,32 +13,25 @@ const table = new Map(
     .map(([, task, clicks]) => [task, Number(clicks)]),
 );
 
-let larder, browser, page;
-
-before(async () => {
-  larder = await start();
-  ({ browser, page } = await open(larder.admin));
-  // A key that presses a button is no click: it has no detail.
-  await page.addInitScript(() => {
-    window.clicks = 0;
-    addEventListener('click', (event) => event.isTrusted && event.detail > 0 && (window.clicks += 1), true);
-  });
-  await page.goto(larder.link);
-  await page.locator('.tiles:not(.loading)').waitFor();
-  for (let times = 0; times < 14; times += 1) await ask(`${larder.site}/pages/many?utm_source=${times}`);
-  for (let times = 0; times < 25; times += 1) await ask(`${larder.site}/broken/oven`);
-});
-
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
+testPage({
+  onPage: async () => {
+    // A key that presses a button is no click: it has no detail.
+    await page.addInitScript(() => {
+      window.clicks = 0;
+      addEventListener('click', (event) => event.isTrusted && event.detail > 0 && (window.clicks += 1), true);
+    });
+  },
+  opened: async () => {
+    for (let times = 0; times < 14; times += 1) await ask(`${larder.site}/pages/many?utm_source=${times}`);
+    for (let times = 0; times < 25; times += 1) await ask(`${larder.site}/broken/oven`);
+  },
 });
 
 const done = new Set();
 
 /** A task of the table, from the overview. */
 const task = (name, run) =>
-  test(name, { timeout: 600_000 }, async () => {
+  it(name, async () => {
     await page.goto(`${larder.admin}/#/overview`);
     await page.reload();
     await page.locator('.tiles:not(.loading)').waitFor();
@@ -47,7 +40,6 @@ const task = (name, run) =>
     assert.equal(await page.evaluate(() => window.clicks), table.get(name));
   });
 const view = (name) => page.locator(`nav a[href="#/${name}"]`).click();
-const dialog = () => page.locator('dialog');
 
 /** Finds an object from the overview; what is typed goes to the search by its key. */
 async function find() {

@@ -1,29 +1,11 @@
 // The draft of the configuration while one writes it: what counts when, and that nothing of it is lost; and what keys do in a field
 // that one searches by. What the form does otherwise is in page.test.mjs.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { addSetting, confirm, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { addSetting, confirm, go, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
-let larder, browser, page, seen;
+testPage();
 
-before(async () => {
-  larder = await start();
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('h1', { hasText: 'Overview' }).waitFor();
-});
-
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
-const go = async (view) => {
-  await page.goto(`${larder.admin}/#/${view}`);
-  await page.locator('main h1').waitFor();
-};
 
 it('counts what is written in the form at once, and reviews it at the first click', async () => {
   const review = page.getByRole('button', { name: 'Review and apply' });

@@ -1,25 +1,11 @@
 // The text of the configuration while one writes it: the list that completes it, its mistakes at their places; and the merge of a
 // draft with a file that others changed meanwhile.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
-import { start, until } from './larder.mjs';
+import { audit, it, larder, page, seen, testPage } from './browser.mjs';
+import { until } from './larder.mjs';
 
-let larder, browser, page, seen;
+testPage();
 
-before(async () => {
-  larder = await start();
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('h1', { hasText: 'Overview' }).waitFor();
-});
-
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const editorOf = (on) => on.getByLabel('The text of the configuration');
 const editor = () => editorOf(page);
 const openText = async (on = page) => {

@@ -1,28 +1,16 @@
 // From the explanation of a URL to a change that is in force: the change is tried on recent requests, its figures are shown, and after
 // Apply the same URL is a hit.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, confirm, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { audit, confirm, isWithin, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
-let larder, browser, page, seen;
-
-before(async () => {
-  larder = await start();
-  // Without it, pages without a lifetime are not stored.
-  larder.configure(larder.configuration().replace('cache = { default_ttl = "60s" }\n', ''));
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('.tiles:not(.loading)').waitFor();
+testPage({
+  prepare: async () => {
+    // Without it, pages without a lifetime are not stored.
+    larder.configure(larder.configuration().replace('cache = { default_ttl = "60s" }\n', ''));
+  },
 });
 
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
-const isWithin = () => page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth);
 const percent = (text, name) => Number(new RegExp(`${name}\\s+([\\d.]+) %`).exec(text)?.[1]);
 
 it('explains a page that is not cached, by Ctrl-K from the overview', async () => {

@@ -1,11 +1,11 @@
 // The form of the configuration: that every key has a control, tables and lists, what a route inherits and from where, the order of
 // routes, and files that are included. What becomes of a draft otherwise is in draft.test.mjs.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, test } from 'node:test';
-import { addSetting, audit, confirm, open } from './browser.mjs';
-import { start, until } from './larder.mjs';
+import { beforeEach } from 'node:test';
+import { addSetting, audit, confirm, go, it, larder, page, seen, testPage } from './browser.mjs';
+import { until } from './larder.mjs';
 
-let larder, browser, page, seen, keys;
+let keys;
 
 const HEAD = () => 'include = ["conf.d/*.toml"]\n\n';
 const FILES = (origin) => ({
@@ -41,23 +41,17 @@ proxy = { to = ["${origin}"] }
 `,
 });
 
-before(async () => {
-  larder = await start({ head: HEAD, files: FILES });
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('h1', { hasText: 'Overview' }).waitFor();
-  // Read as soon as it is there: a body is lost with the page that asked for it.
-  const asked = page.waitForResponse((it) => it.url().endsWith('/api/v1/config') && it.ok()).then((it) => it.json());
-  await go('config?part=form');
-  ({ keys } = await asked);
+testPage({
+  head: HEAD,
+  files: FILES,
+  opened: async () => {
+    // Read as soon as it is there: a body is lost with the page that asked for it.
+    const asked = page.waitForResponse((it) => it.url().endsWith('/api/v1/config') && it.ok()).then((it) => it.json());
+    await go('config?part=form');
+    ({ keys } = await asked);
+  },
 });
 
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 
 // What a test that failed left open is not in the way of the next one.
 beforeEach(async () => {
@@ -65,10 +59,6 @@ beforeEach(async () => {
   const discard = page.getByRole('button', { name: 'Discard' });
   if ((await discard.count()) && (await discard.isEnabled())) await discard.click();
 });
-const go = async (view) => {
-  await page.goto(`${larder.admin}/#/${view}`);
-  await page.locator('main h1').waitFor();
-};
 const SHOP = 'conf.d/shop.toml';
 /** Opens a site or a route by its name in the list; of several the one at `at`. */
 const choose = async (name, at = -1) => {

@@ -1,17 +1,15 @@
 // After an incident: the spike of an hour ago is in the chart, and dragging over it, or entering its time, shows the faulty route first.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { audit, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
-let larder, browser, page, seen, spike;
-const env = {};
+let spike;
 
 /** Seconds of the story: it ends about now, so that the clocks of larder and the browser agree. */
 const STORY = 540;
 const BEGUN = Math.floor(Date.now() / 1000) - STORY;
+const env = { LARDER_TEST_CLOCK: String(BEGUN) };
 
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const api = async (path, method = 'GET') => {
   const answer = await fetch(larder.admin + path, { method, headers: { Authorization: `Bearer ${larder.token()}` } });
   assert.equal(answer.status, 200, path);
@@ -27,26 +25,19 @@ async function minute(...paths) {
   }
 }
 
-before(async () => {
-  env.LARDER_TEST_CLOCK = String(BEGUN);
-  larder = await start({ env });
-  // The time of a busy machine does not count, and the minutes of larder begin with those of the story.
-  await api('/test/clock?advance=60&uptime=60000&hold=1', 'POST');
-  await api('/api/v1/history?since=0');
-  const usual = ['/pages/a', '/pages/b', '/api/items/1'];
-  for (let at = 0; at < 4; at += 1) await minute(...usual);
-  spike = (await api('/api/v1/history')).now;
-  await minute(...usual, '/api/broken/1', '/api/broken/2');
-  for (let at = 0; at < 3; at += 1) await minute(...usual);
-  await api('/test/clock?advance=0&hold=0', 'POST');
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('.tiles:not(.loading)').waitFor();
-});
-
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
+testPage({
+  env,
+  prepare: async () => {
+    // The time of a busy machine does not count, and the minutes of larder begin with those of the story.
+    await api('/test/clock?advance=60&uptime=60000&hold=1', 'POST');
+    await api('/api/v1/history?since=0');
+    const usual = ['/pages/a', '/pages/b', '/api/items/1'];
+    for (let at = 0; at < 4; at += 1) await minute(...usual);
+    spike = (await api('/api/v1/history')).now;
+    await minute(...usual, '/api/broken/1', '/api/broken/2');
+    for (let at = 0; at < 3; at += 1) await minute(...usual);
+    await api('/test/clock?advance=0&hold=0', 'POST');
+  },
 });
 
 /** Waits until the chart shows the errors that larder kept: before, it shows what the page read itself, which is of another time. */

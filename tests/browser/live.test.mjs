@@ -1,24 +1,10 @@
 // The live stream: it begins with the latest requests, stands still while a row is aimed at or read, and its filter takes words.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
-import { ask, load, start, until } from './larder.mjs';
+import { audit, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, load, until } from './larder.mjs';
 
-let larder, browser, page, seen;
+testPage();
 
-before(async () => {
-  larder = await start();
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('main h1').waitFor();
-});
-
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const rows = () => page.locator('.live tbody tr');
 const urls = () => page.locator('.live tbody .url').allInnerTexts();
 const search = () => page.locator('[data-search]');

@@ -1,8 +1,7 @@
 // The page of a server with 200 routes: the overview is on one screen with an advice, the worst routes are first, and lists begin with a few rows.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { audit, go, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
 const SITES = 200;
 const CLOSED = `
@@ -16,29 +15,16 @@ access = { deny = ["127.0.0.0/8"] }
 proxy = { to = ["http://127.0.0.1:1"] }
 `;
 
-let larder, browser, page, seen;
-
-before(async () => {
-  larder = await start({ sites: SITES });
-  larder.configure(larder.configuration() + CLOSED);
-  for (let site = 0; site < SITES; site += 1) await ask(`${larder.site}/silent/page`, { Host: `shop-${site}.example` });
-  // Advice is about ten requests at least.
-  for (let times = 0; times < 15; times += 1) await ask(`${larder.site}/api/silent/?utm_source=${times}`);
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('.tiles:not(.loading)').waitFor();
+testPage({
+  sites: SITES,
+  prepare: async () => {
+    larder.configure(larder.configuration() + CLOSED);
+    for (let site = 0; site < SITES; site += 1) await ask(`${larder.site}/silent/page`, { Host: `shop-${site}.example` });
+    // Advice is about ten requests at least.
+    for (let times = 0; times < 15; times += 1) await ask(`${larder.site}/api/silent/?utm_source=${times}`);
+  },
 });
 
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
-const go = async (view) => {
-  await page.goto(`${larder.admin}/#/${view}`);
-  await page.locator('main h1').waitFor();
-};
 const routes = () => page.locator('section:has(> .block-head h2:text("Routes")) tbody tr');
 
 it('has the overview with an advice on one screen', async () => {

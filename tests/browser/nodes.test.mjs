@@ -6,32 +6,27 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
+import { audit, isWithin, it, larder, page, seen, testPage } from './browser.mjs';
 import { ask, start, until } from './larder.mjs';
 
-let larder, other, memcached, browser, page, seen;
+let other, memcached;
 const folder = mkdtempSync(join(tmpdir(), 'larder-nodes-'));
 const socket = join(folder, 'memcached');
 
-before(async () => {
-  memcached = spawn('memcached', ['-s', socket, '-u', 'root'], { stdio: 'ignore' });
-  await until('memcached listens', () => existsSync(socket));
-  [larder, other] = await Promise.all([start(), start()]);
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('main h1').waitFor();
+testPage({
+  prepare: async () => {
+    memcached = spawn('memcached', ['-s', socket, '-u', 'root'], { stdio: 'ignore' });
+    await until('memcached listens', () => existsSync(socket));
+    other = await start();
+  },
+  ends: async () => {
+    other?.goOn();
+    await other?.stop();
+    memcached?.kill();
+    rmSync(folder, { recursive: true, force: true });
+  },
 });
 
-after(async () => {
-  await browser?.close();
-  other?.goOn();
-  await Promise.all([larder?.stop(), other?.stop()]);
-  memcached?.kill();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const show = async () => {
   await page.goto(`${larder.admin}/#/overview`);
   await page.goto(`${larder.admin}/#/nodes`);
@@ -39,7 +34,6 @@ const show = async () => {
 };
 const row = (name) => page.locator('.nodes tbody tr', { hasText: name });
 const text = async (name) => ((await row(name).count()) === 1 ? row(name).innerText() : '');
-const isWithin = () => page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth);
 
 /** The answer of memcached to a command with a one-line answer. */
 const command = (bytes) =>

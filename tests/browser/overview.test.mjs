@@ -1,10 +1,9 @@
 // The first view: whether it is well, against an hour ago; the worst routes and origins first; an origin is drained and restored.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
-import { ask, load, start, until } from './larder.mjs';
+import { audit, go, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, load, until } from './larder.mjs';
 
-let larder, clients, browser, page, seen;
+let clients;
 
 const SEVERAL = (origin) => `
 [[site]]
@@ -24,27 +23,17 @@ path = "/*"
 proxy = { to = ["http://127.0.0.1:2"] }
 `;
 
-before(async () => {
-  larder = await start();
-  const to = /to = \["(http:[^"]+)"/.exec(larder.configuration())[1];
-  larder.configure(larder.configuration() + SEVERAL(to));
-  clients = load(larder.site);
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('.tiles:not(.loading)').waitFor();
+testPage({
+  prepare: async () => {
+    const to = /to = \["(http:[^"]+)"/.exec(larder.configuration())[1];
+    larder.configure(larder.configuration() + SEVERAL(to));
+    clients = load(larder.site);
+  },
+  ends: async () => {
+    await clients?.stop();
+  },
 });
 
-after(async () => {
-  await browser?.close();
-  await clients?.stop();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
-const go = async (view) => {
-  await page.goto(`${larder.admin}/#/${view}`);
-  await page.locator('main h1').waitFor();
-};
 const block = (name) => page.locator(`section:has(> .block-head h2:text("${name}"))`);
 const row = (name, of) => block(name).locator('tbody tr', { hasText: of });
 const hash = () => new URL(page.url()).hash;

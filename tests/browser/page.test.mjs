@@ -1,24 +1,20 @@
 // The page, as a person uses it, in a real browser over a real larder under load. Each test leaves behind what the next may find.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, confirm, open } from './browser.mjs';
-import { ask, load, start, until } from './larder.mjs';
+import { audit, confirm, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, load, until } from './larder.mjs';
 
-let larder, clients, browser, page, seen;
+let clients;
 
-before(async () => {
-  larder = await start();
-  clients = load(larder.site);
-  ({ browser, page, seen } = await open(larder.admin));
+testPage({
+  prepare: async () => {
+    clients = load(larder.site);
+  },
+  ends: async () => {
+    await clients?.stop();
+  },
+  logsIn: false,
 });
 
-after(async () => {
-  await browser?.close();
-  await clients?.stop();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const go = async (view) => {
   // What a test that failed left open.
   if (await page.locator('dialog').count()) await page.reload();

@@ -1,25 +1,10 @@
 // The dialog of purges: it counts by tier before, confirms everything with its size, and shows the counts afterwards.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { audit, dialog, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
-let larder, browser, page, seen;
+testPage();
 
-before(async () => {
-  larder = await start();
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('main h1').waitFor();
-});
-
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
-const dialog = () => page.locator('dialog');
 const send = () => dialog().locator('.form-end button').last();
 const tier = (name) => dialog().locator('.receipts tr', { has: page.locator(`th:text-is("${name}")`) });
 const fill = (paths) => Promise.all(paths.map((path) => ask(`${larder.site}${path}`)));

@@ -5,11 +5,9 @@ import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { audit, confirm, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { audit, confirm, isWithin, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
-let larder, browser, page, seen;
 const folder = mkdtempSync(join(tmpdir(), 'larder-repair-'));
 const socket = (name) => join(folder, name);
 const memcached = {};
@@ -36,32 +34,25 @@ function certify(days) {
   execFileSync('mv', [of('new.pem'), of('site.pem')]);
 }
 
-before(async () => {
-  await Promise.all(['a', 'b', 'c'].map(serve));
-  certify(90);
-  larder = await start();
-  await larder.end();
-  const fleet = `[cache.fleet]\nservers = [${['a', 'b', 'c'].map((name) => `"unix:${socket(name)}"`).join(', ')}]\npoll = "50ms"\nretry = "200ms"\n`;
-  const tls = `[[tls.certificates]]\ncert = "${folder}/site.pem"\nkey = "${folder}/site.key"\n`;
-  const listens = larder.configuration().replace('listen = ["127.0.0.1:0"]', 'listen = ["127.0.0.1:0", "https://127.0.0.2:0"]');
-  larder.configure(`${listens}\n${fleet}\n${tls}`);
-  const link = await larder.again();
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(link);
-  await page.locator('.tiles:not(.loading)').waitFor();
+testPage({
+  prepare: async () => {
+    await Promise.all(['a', 'b', 'c'].map(serve));
+    certify(90);
+    await larder.end();
+    const fleet = `[cache.fleet]\nservers = [${['a', 'b', 'c'].map((name) => `"unix:${socket(name)}"`).join(', ')}]\npoll = "50ms"\nretry = "200ms"\n`;
+    const tls = `[[tls.certificates]]\ncert = "${folder}/site.pem"\nkey = "${folder}/site.key"\n`;
+    const listens = larder.configuration().replace('listen = ["127.0.0.1:0"]', 'listen = ["127.0.0.1:0", "https://127.0.0.2:0"]');
+    larder.configure(`${listens}\n${fleet}\n${tls}`);
+    return larder.again();
+  },
+  ends: async () => {
+    for (const it of Object.values(memcached)) it.kill();
+    rmSync(folder, { recursive: true, force: true });
+  },
 });
 
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-  for (const it of Object.values(memcached)) it.kill();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const sentence = async () => ((await page.locator('.state p').count()) === 1 ? page.locator('.state p').innerText() : '');
 const isHealthy = () => until('the state is Healthy', async () => (await sentence()) === 'Healthy');
-const isWithin = () => page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth);
 
 /** The page at a desk and on a telephone, in the dark and by day. */
 async function everywhere() {

@@ -1,29 +1,11 @@
 // The state of the server: over every view, in the title and the icon of the tab, with a link to the view that shows the part.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { audit, go, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
-let larder, browser, page, seen;
+testPage();
 
-before(async () => {
-  larder = await start();
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('.tiles:not(.loading)').waitFor();
-});
-
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const VIEWS = ['overview', 'objects', 'explain', 'why', 'live', 'top', 'traces', 'config'];
-const go = async (view) => {
-  await page.goto(`${larder.admin}/#/${view}`);
-  await page.locator('main h1').waitFor();
-};
 const word = () => page.locator('.state strong').innerText();
 const icon = () => page.evaluate(() => document.querySelector('link[rel="icon"]').href);
 const waits = (for_) => until(`the state is ${for_}`, async () => (await page.locator('.state strong').count()) === 1 && (await word()) === for_);

@@ -1,29 +1,17 @@
 // A change is tried on recent requests before it is applied: what the dialog shows, that Apply waits for its result, and what it
 // demands where pages of one client would be shared.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { audit, dialog, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
-let larder, browser, page, seen;
-
-before(async () => {
-  larder = await start();
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('h1', { hasText: 'Overview' }).waitFor();
-  for (let number = 0; number < 3; number += 1) {
-    for (const path of ['/pages/a', '/pages/b', '/session/a', '/api/a']) await ask(larder.site + path);
-  }
+testPage({
+  opened: async () => {
+    for (let number = 0; number < 3; number += 1) {
+      for (const path of ['/pages/a', '/pages/b', '/session/a', '/api/a']) await ask(larder.site + path);
+    }
+  },
 });
 
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
-const dialog = () => page.locator('dialog');
 const apply = () => dialog().getByRole('button', { name: 'Apply', exact: true });
 
 /** Opens the dialog about the file with `from` replaced by `to`; gives the text. */

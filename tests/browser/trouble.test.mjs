@@ -1,25 +1,11 @@
 // The page where things are not as they should be: data that means harm, a larder without requests or with a hundred sites, one
 // that goes and comes back, other tabs, another token, an address that leads nowhere; and fingers in place of a mouse.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { audit, confirm, open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { audit, confirm, it, larder, open, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
-let larder, browser, page, seen;
+testPage({ sites: 100 });
 
-before(async () => {
-  larder = await start({ sites: 100 });
-  ({ browser, page, seen } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('.tiles:not(.loading)').waitFor();
-});
-
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const go = async (view, on = page) => {
   if (await on.locator('dialog').count()) await on.reload();
   await on.goto(`${larder.admin}/#/${view}`);

@@ -1,34 +1,19 @@
 // The words of the views: terms of Cache-Status are words, sums have a noun, figures a unit and a time, and on a phone the path of a URL is seen.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open } from './browser.mjs';
-import { ask, start, until } from './larder.mjs';
+import { go, it, larder, page, seen, testPage } from './browser.mjs';
+import { ask, until } from './larder.mjs';
 
-let larder, browser, page;
-
-before(async () => {
-  larder = await start();
-  ({ browser, page } = await open(larder.admin));
-  await page.goto(larder.link);
-  await page.locator('.tiles:not(.loading)').waitFor();
-  await page.goto(`${larder.admin}/#/traces`);
-  for (const route of ['pages', 'api']) await page.getByLabel(`Sampling of ${route}`).selectOption({ label: 'Every request' });
-  await page.locator('.toast', { hasText: 'Sampling of api: every request.' }).waitFor();
-  for (let times = 0; times < 3; times += 1) {
-    for (const path of ['/pages/one', '/private/basket', '/broken/oven', '/api/items']) await ask(larder.site + path);
-  }
+testPage({
+  opened: async () => {
+    await page.goto(`${larder.admin}/#/traces`);
+    for (const route of ['pages', 'api']) await page.getByLabel(`Sampling of ${route}`).selectOption({ label: 'Every request' });
+    await page.locator('.toast', { hasText: 'Sampling of api: every request.' }).waitFor();
+    for (let times = 0; times < 3; times += 1) {
+      for (const path of ['/pages/one', '/private/basket', '/broken/oven', '/api/items']) await ask(larder.site + path);
+    }
+  },
 });
 
-after(async () => {
-  await browser?.close();
-  await larder?.stop();
-});
-
-const it = (what, run) => test(what, { timeout: 600_000 }, run);
-const go = async (view) => {
-  await page.goto(`${larder.admin}/#/${view}`);
-  await page.locator('main h1').waitFor();
-};
 const sub = () => page.locator('.head-sub').innerText();
 
 it('has words for what the cache did, in lists and in the details of a request', async () => {
