@@ -47,12 +47,17 @@ impl Larder {
             "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
              proxy = {{ to = [\"{url}\"] }}\ncache = {{ {cache} }}\n"
         );
-        Self::start(Setup { config, env: Vec::new() })
+        Self::configured(config)
     }
 
     /// Starts with a configuration; `[admin] listen` is added unless the file has an `[admin]`.
     pub fn start(setup: Setup) -> Self {
         Self::start_by(Command::new(binary()), setup)
+    }
+
+    /// The same without further environment.
+    pub fn configured(config: impl Into<String>) -> Self {
+        Self::start(Setup { config: config.into(), env: Vec::new() })
     }
 
     /// The same by a command that runs larder, such as [`activation`].
@@ -173,11 +178,20 @@ impl Larder {
 
     /// Posts JSON to the admin.
     pub fn admin_post(&self, path: &str, body: &str) -> super::Response {
+        self.admin_send("POST", path, body).read()
+    }
+
+    /// Sends a request with a body to the admin, whose response is read later.
+    pub fn admin_send(&self, method: &str, path: &str, body: &str) -> Client {
         let mut client = Client::connect(self.admin);
-        let lines = self.admin_lines();
+        let (lines, length) = (self.admin_lines(), body.len());
+        client.send(format!("{method} {path} HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{body}"));
         client
-            .send(format!("POST {path} HTTP/1.1\r\n{lines}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
-        client.read()
+    }
+
+    /// The file `error.log` in the folder of the scenario; empty while there is none.
+    pub fn error_log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("error.log")).unwrap_or_default()
     }
 
     /// GETs a path of the admin listener.

@@ -2,7 +2,6 @@
 
 use crate::harness::http2::{Http2, frame};
 use crate::harness::origin::Gate;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use std::net::Ipv4Addr;
 
@@ -10,7 +9,7 @@ use std::net::Ipv4Addr;
 pub fn larder(origin: &Origin, site: &str) -> Larder {
     let site = site.replace("{origin}", &origin.url());
     let config = format!("listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n{site}\n");
-    Larder::start(Setup { config, env: Vec::new() })
+    Larder::configured(config)
 }
 
 /// A page that is stored.

@@ -256,7 +256,7 @@ fn a_reload_with_a_broken_password_file_keeps_its_users() {
     until("the stricter rule is in force", || far() == 403);
     assert_eq!([200, 401], [ALICES, BOBS].map(status));
     assert_eq!(0, larder.counter("config_rejections"));
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = || larder.error_log();
     let warning = format!("{}: line 1: not NAME:HASH", file.display());
     until("the log warns", || {
         log().contains(&warning) && log().contains("the content that was read before stays in force")

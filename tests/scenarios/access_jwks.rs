@@ -5,7 +5,6 @@ use super::access_jwt::{ed25519, signed_by};
 use crate::harness::http2::{Http2, request};
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -247,7 +246,7 @@ fn an_issuer_is_verified_by_its_certificate() {
          proxy = {{ to = [\"{}\"] }}\n",
         plain.origin.url()
     );
-    let issuer = Larder::start(Setup { config, env: Vec::new() });
+    let issuer = Larder::configured(config);
     let at = |host: &str| format!("https://{host}:{}", issuer.address.port());
     let trusted = format!(", ca = \"{}\"", authority.path("ca.pem").display());
     let known = larder(&origin, &site(&at("localhost"), &trusted));

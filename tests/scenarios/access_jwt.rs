@@ -5,7 +5,6 @@ mod issuer;
 use super::access::larder;
 use crate::harness::http2::{Http2, request};
 use crate::harness::origin::{Gate, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, begun, until};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -165,7 +164,7 @@ fn on_disk_and_after_a_restart_each_user_has_a_cache() {
         let site = site("", ", key = \"identity\"").replace("{origin}", &origin.url());
         let disk = crate::harness::tiers::disk(folder.path());
         let config = format!("listen = [\"127.0.0.1:0\"]\n{disk}[[site]]\nhosts = [\"h\"]\n{site}");
-        Larder::start(Setup { config, env: Vec::new() })
+        Larder::configured(config)
     };
     let get = |larder: &Larder, user: &str| {
         let mut client = larder.client();

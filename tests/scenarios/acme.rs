@@ -44,7 +44,7 @@ impl Scene {
 
     /// A larder, which the CA validates.
     fn start(&self) -> Larder {
-        let larder = Larder::start(Setup { config: self.config(), env: Vec::new() });
+        let larder = Larder::configured(self.config());
         self.ca.validates_at(larder.address);
         larder
     }
@@ -70,10 +70,6 @@ fn secure_address(larder: &Larder) -> SocketAddr {
     let printed = larder.printed();
     let line = printed.lines().find_map(|it| it.strip_prefix("listening on https://"));
     line.unwrap().trim_end_matches('/').parse().unwrap()
-}
-
-fn errors(larder: &Larder) -> String {
-    std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
 }
 
 fn certificates(larder: &Larder) -> Vec<Value> {
@@ -116,7 +112,7 @@ fn a_name_gets_a_certificate_and_serves_it() {
             (it["authority"].as_str().unwrap(), it["error"].is_null())
         );
     }
-    let log = errors(&larder);
+    let log = larder.error_log();
     assert!(log.contains("certificate-obtained name=a.test"), "{log}");
     let fetch = larder.admin.to_string();
     let output = crate::harness::command::run(larder.folder.path(), &["tls", "list", "--admin", &fetch]);
@@ -218,7 +214,7 @@ fn a_failing_ca_is_asked_ever_less_also_after_a_restart() {
     let error = fails(&larder, "a.test", 1);
     assert!(error.contains("does not answer as ACME requires"), "{error}");
     assert_eq!(1, scene.ca.count("dir"));
-    assert!(errors(&larder).contains("certificate-failed name=a.test"), "{}", errors(&larder));
+    assert!(larder.error_log().contains("certificate-failed name=a.test"), "{}", larder.error_log());
     drop(larder);
     let larder = scene.start();
     assert_eq!(error, fails(&larder, "a.test", 1), "known after the restart");
@@ -329,7 +325,7 @@ fn certificates_of_six_days_are_renewed_while_they_are_served() {
     assert_eq!((2, 1), scene.ca.books(|it| (it.orders.len(), it.accounts.len())));
     let answer = before.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").read();
     assert_eq!(200, answer.status, "connections go on");
-    assert!(!errors(&larder).contains("certificate-expires"), "{}", errors(&larder));
+    assert!(!larder.error_log().contains("certificate-expires"), "{}", larder.error_log());
 }
 
 #[test]
@@ -376,9 +372,9 @@ fn larder_serves_without_a_writable_acme_folder() {
     std::fs::write(&blocked, "a file").unwrap();
     let config = config(&blocked.join("acme"), &scene.ca.section(), &scene.sites)
         .replace("[tls.acme]", &format!("[tls]\ncertificates = [{certificate}]\n[tls.acme]"));
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     assert!(scene.connect(&larder, "file.test").is_ok());
-    until("the reason is logged", || errors(&larder).contains("acme-folder"));
+    until("the reason is logged", || larder.error_log().contains("acme-folder"));
     let json: Value = serde_json::from_str(&larder.admin_get("/api/v1/certificates").text()).unwrap();
     assert!(json["folder_error"].as_str().unwrap().contains("cannot be created"), "{json}");
     assert_eq!(0, scene.ca.count("dir"));
@@ -401,7 +397,7 @@ fn rejected_nonces_fail_no_attempt() {
     });
     let larder = scene.start();
     scene.obtains(&larder, "a.test");
-    assert_eq!(0, larder.counter("acme_failures"), "{}", errors(&larder));
+    assert_eq!(0, larder.counter("acme_failures"), "{}", larder.error_log());
 }
 
 /// A CA with a wrong clock does not end the service of a name.

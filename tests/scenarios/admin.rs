@@ -202,11 +202,10 @@ fn a_page_of_another_origin_changes_nothing() {
 fn a_proxy_before_it_has_a_name_of_the_configuration() {
     let origin = page();
     let url = origin.url();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\nhosts = [\"ops.example.com\"]\n[[site]]\n\
          hosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{url}\"] }}\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let token = bearer(TOKEN);
     for (host, origin, status) in [
         ("ops.example.com", "https://ops.example.com", 200),

@@ -5,7 +5,7 @@ mod answered;
 mod refused;
 
 use crate::harness::relay::Relay;
-use crate::harness::server::{Setup, TOKEN};
+use crate::harness::server::TOKEN;
 use crate::harness::{Client, Larder, Origin, Response};
 use serde_json::Value;
 
@@ -61,12 +61,11 @@ impl Operation {
 
 fn start() -> (Origin, Larder) {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=9999999\n\npage");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[admin]\nlisten = \"127.0.0.1:0\"\naudit = \"audit.log\"\n[log]\n\
          levels = {{ audit = \"off\" }}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     (origin, larder)
 }
 

@@ -3,17 +3,15 @@
 mod protocols;
 
 use crate::harness::http2::{Http2, request};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 
 /// A site of which only `/a/*` is served, and purged by nobody.
 fn larder(origin: &Origin) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/a/*\"\n\
          proxy = {{ to = [\"{}\"] }}\ncache = {{ default_ttl = \"60s\", purge = {{ method = false }} }}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 const NO_ROUTE: &str = "404 Not Found\nNo route matches this host and path.\n";

@@ -3,7 +3,6 @@
 
 use crate::harness::command::run;
 use crate::harness::origin::{Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use serde_json::{Value, json};
 
@@ -60,7 +59,7 @@ fn start(origin: &Origin, routes: &[(&str, &str)], top: &str) -> Larder {
         .collect();
     let config =
         format!("listen = [\"127.0.0.1:0\"]\nworkers = 2\n{top}\n[[site]]\nhosts = [\"*\"]\n{routes}");
-    Larder::start(Setup { config, env: Vec::new() })
+    Larder::configured(config)
 }
 
 fn advice(larder: &Larder) -> Value {

@@ -2,7 +2,6 @@
 //! private, set a cookie or differed between clients, and the missing evidence is named.
 
 use crate::harness::origin::{Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
 
@@ -43,7 +42,7 @@ fn start(origin: &Origin, routes: &[(&str, &str)]) -> Larder {
     };
     let routes: String = routes.iter().map(one).collect();
     let config = format!("listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n{routes}");
-    Larder::start(Setup { config, env: Vec::new() })
+    Larder::configured(config)
 }
 
 fn fetch(larder: &Larder, target: &str, lines: &str) {

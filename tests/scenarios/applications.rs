@@ -2,7 +2,6 @@
 
 use crate::harness::command::run;
 use crate::harness::scgi::ScgiServer;
-use crate::harness::server::Setup;
 use crate::harness::uwsgi::Uwsgi;
 use crate::harness::variables::{Dialect, VariablesApplication, record};
 use crate::harness::{Larder, Response, until};
@@ -10,11 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 fn larder(application: &VariablesApplication, more: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n{more}\n",
         application.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 fn fetch(larder: &Larder, request: &str) -> Response {
@@ -298,7 +296,7 @@ fn error_output_is_in_the_log_and_not_in_the_page() {
     });
     let larder = larder(&application, "[log]\nerror = \"error.log\"");
     assert_eq!("hello", get(&larder, "/a").text());
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = || larder.error_log();
     until("the error output is logged", || log().contains("application-stderr"));
     assert!(log().contains("text=\"PHP Warning: before\""), "{}", log());
 }
@@ -342,13 +340,12 @@ fn variables_beyond_the_limit_of_uwsgi_are_431() {
 #[test]
 fn a_431_is_no_failure_of_the_application() {
     let application = VariablesApplication::new(Dialect::Uwsgi, |_| b"X: 1\r\n\r\n".to_vec());
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\nlimits.head_size = \"128KiB\"\n[log]\nerror = \"error.log\"\naccess = \"access.log\"\n\
          format = \"{{target}} {{status}} {{origin_protocol}}\"\n\
          [[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"], eject_after = 1, all_ejected = \"refuse\" }}\n",
         application.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let cookie = "x".repeat(66_000);
     for _ in 0..3 {
         let answer = fetch(&larder, &format!("GET /a HTTP/1.1\r\nHost: a\r\nCookie: a={cookie}\r\n\r\n"));
@@ -446,7 +443,7 @@ fn a_real_server_of_three_protocols() {
             path.display()
         );
     }
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     for dialect in Dialect::ALL {
         let scheme = dialect.scheme();
         let body = "x".repeat(200_000);
@@ -486,11 +483,10 @@ fn a_real_server_of_three_protocols() {
 fn the_scgi_server_of_pypi() {
     let folder = tempfile::tempdir().unwrap();
     let server = ScgiServer::start(folder.path(), 3);
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"scgi://{}\"] }}\n",
         server.address
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let body = "x".repeat(200_000);
     for framing in [
         format!("Content-Length: 200000\r\n\r\n{body}"),
@@ -549,16 +545,15 @@ fn a_block_beyond_the_buffer_of_uwsgi_names_its_setting() {
             socket.display()
         )
     };
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[log]\nerror = \"error.log\"\n[[site]]\nhosts = [\"*\"]\n{}{}",
         route("small", &small),
         route("large", &large)
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let fetch = |target: &str, length: usize| {
         larder.client().get_with(target, &format!("Cookie: a={}\r\n", "x".repeat(length))).status
     };
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = || larder.error_log();
     assert_eq!([200, 200, 200], [fetch("/small", 3), fetch("/large", 3), fetch("/large", 5_000)]);
     assert!(!log().contains("origin-failed"), "{}", log());
     for _ in 0..2 {
@@ -584,7 +579,7 @@ fn a_route_sets_variables_of_its_applications() {
             )
         };
         let env = "{ APP_ENV = \"test {host}\", SCRIPT_FILENAME = \"/srv/p/{1}\", PATH_INFO = \"\", SERVER_NAME = \"fixed\", X_IN = \"{header.x-in}\" }";
-        let larder = Larder::start(Setup { config: config(env), env: Vec::new() });
+        let larder = Larder::configured(config(env));
         let names = ["APP_ENV", "SCRIPT_FILENAME", "PATH_INFO", "SERVER_NAME", "X_IN", "HTTP_X_IN"];
         let sent = |target: &str| {
             let request = format!("GET {target} HTTP/1.1\r\nHost: Example.com\r\nX-In: in\r\n\r\n");

@@ -2,7 +2,6 @@
 //! client and not stored; invalid HTTP is a 502; a missing answer is a 504; and the next request is not affected.
 
 use crate::harness::origin::{Gate, Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, TIMEOUT, until};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,12 +14,11 @@ fn impatient(origin: &Origin) -> Larder {
 
 fn with_timeouts(origin: &Origin, timeouts: &str) -> Larder {
     let url = origin.url();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{url}\"]{timeouts} }}\n\
          cache = {{ stale_if_error = \"0s\" }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// One way to break off in the middle of a body that may be kept.
@@ -388,7 +386,7 @@ fn impatient_with_stale(origin: &Origin) -> Larder {
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{url}\"], first_byte_timeout = \"3s\" }}\ncache = {{ stale_if_error = \"1h\" }}\n"
     );
-    Larder::start(Setup { config, env: Vec::new() })
+    Larder::configured(config)
 }
 
 #[test]
@@ -448,10 +446,10 @@ fn the_error_log_names_the_failed_origin_and_the_reason() {
              proxy = {{ to = [\"{url}\"], first_byte_timeout = \"{timeout}\", head_size = \"8KiB\" }}\n"
         ));
     }
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     for (name, url, why) in &routes {
         larder.get(&format!("/{name}"));
-        let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+        let log = || larder.error_log();
         let event = format!(" error origin-failed route=*/{name} origin={url} why=\"");
         let report = |line: &str| line.contains(&event) && line.contains(why) && !line.contains(" left_out=");
         until("it is told", || log().lines().any(report));

@@ -3,7 +3,6 @@
 use super::access::{PAGE, larder};
 use crate::harness::http2::Http2;
 use crate::harness::origin::{Gate, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response, until};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -223,12 +222,11 @@ fn exact_over_two_workers_and_many_connections() {
 #[test]
 fn hits_on_disk_are_free() {
     let (origin, disk) = (Origin::fixed(PAGE), tempfile::tempdir().unwrap());
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\ncache.disk = {{ path = \"{}\", size = \"256MiB\" }}\n[[site]]\nhosts = [\"*\"]\n{}",
         disk.path().display(),
         site("misses = \"1/h\"", "cache = { tiers = [\"disk\"] }").replace("{origin}", &origin.url())
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     larder.hold();
     let mut bad = crawler(&larder);
     assert_eq!(200, bad.get("/a").status);
@@ -293,7 +291,7 @@ fn failures_of_the_origin_are_charged() {
 fn a_limit_that_is_reached_is_counted_and_logged_by_route() {
     let (origin, folder) = (Origin::fixed(PAGE), tempfile::tempdir().unwrap());
     let log = folder.path().join("error.log");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"a.test\", \"*\"]\n\
          [[site.route]]\npath = \"/login\"\nproxy = {{ to = [\"{1}\"] }}\naccess = {{ limit = {{ rate = \"1/h\" }} }}\n\
          [[site.route]]\npath = \"/no\"\nproxy = {{ to = [\"{1}\"] }}\naccess = {{ deny = [\"127.0.0.1\"] }}\n\
@@ -301,8 +299,7 @@ fn a_limit_that_is_reached_is_counted_and_logged_by_route() {
          [log]\naccess = \"off\"\nerror = \"{0}\"\n",
         log.display(),
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     larder.hold();
     let status = |it: &str| larder.get(it).status;
     assert_eq!([200, 429, 429, 429], ["/login"; 4].map(status));

@@ -3,7 +3,6 @@
 use crate::harness::command::run;
 use crate::harness::http2::Http2;
 use crate::harness::origin::Received;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 
 /// An application that answers as the path says: `/STATUS/TYPE/SIZE/NAME`, with `Cache-Control: max-age=60`, and without it where the query is
@@ -26,11 +25,10 @@ fn application() -> Origin {
 }
 
 fn before(origin: &Origin, rules: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n{rules}",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 const RULES: &str = r#"

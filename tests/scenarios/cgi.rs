@@ -576,12 +576,11 @@ fn one_program_for_all_paths_of_a_route() {
         "#!/usr/bin/python3\nimport os, sys\nsys.stdout.write('Content-Type: text/plain\\r\\nCache-Control: max-age=60\\r\\n\\r\\n')\n\
          print(os.environ['SCRIPT_NAME'], os.environ.get('PATH_INFO'), os.environ['SCRIPT_FILENAME'], os.getcwd())\n",
     );
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/app/*\"\n\
          cgi = {{ program = \"{}\" }}\n",
         file.display()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let here = folder.path().canonicalize().unwrap();
     let expect = format!("/app /x/y {} {}\n", file.display(), here.display());
     assert_eq!(expect, larder.get("/app/x/y").text());

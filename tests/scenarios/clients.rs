@@ -1,6 +1,5 @@
 //! Row P6: the client of a request. A trusted proxy in front names it; any other client is taken for itself.
 
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,12 +17,11 @@ pub fn telling() -> Origin {
 }
 
 fn larder(origin: &Origin, route: &str, top: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[log]\naccess = \"access.log\"\nformat = \"{{client}} {{target}}\"\n{top}\n\
          [[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n{route}\nproxy = {{ to = [\"{}\"] }}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 const BY_US: &str = "[clients]\ntrusted = [\"127.0.0.0/8\", \"10.0.0.0/8\"]\n";
@@ -120,12 +118,11 @@ fn the_route_sets_the_forwarded_fields() {
 fn a_peer_on_a_unix_socket_is_trusted_if_configured() {
     let origin = telling();
     let fetch = |trusted: &str, lines: &str| {
-        let config = format!(
+        let larder = Larder::configured(format!(
             "listen = [\"unix:web.sock\"]\nworkers = 1\n[clients]\ntrusted = [{trusted}]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
              path = \"/*\"\nforwarded = \"both\"\nproxy = {{ to = [\"{}\"] }}\n",
             origin.url()
-        );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
+        ));
         let mut stream = UnixStream::connect(larder.folder.path().join("web.sock")).unwrap();
         write!(stream, "GET /page HTTP/1.1\r\nHost: h\r\n{lines}Connection: close\r\n\r\n").unwrap();
         let mut text = String::new();

@@ -4,7 +4,6 @@
 //! `LARDER_BLESS=1` writes the rows again and keeps their reasons; a row without a reason fails.
 
 use crate::harness::nginx::Nginx;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Response};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -455,7 +454,7 @@ fn nginx_and_larder_answer_the_same_but_for_the_listed_differences() {
         config.push_str(&fill(&format!("[[site]]\nhosts = [\"{host}\"]\n{}\n", case.larder)));
     }
     let nginx = Nginx::start(folder.path(), &http);
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     let (mut rows, mut count) = (Vec::new(), 0);
     for (host, case) in cases() {
         for request in case.requests {

@@ -1,7 +1,6 @@
 //! The configuration over the admin: read, checked, edited, put in force, rolled back. The file is the real one.
 
 use crate::harness::origin::Received;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -230,7 +229,7 @@ fn a_change_is_in_force_although_an_earlier_one_waits_for_a_restart() {
     // And the other way; the next start reads it.
     let (status, report) = post(&larder, "rollback", &json!({ "to": history[0]["id"] }));
     assert_eq!((200, &json!(["workers"])), (status, &report["pending"]), "{report}");
-    let next = Larder::start(Setup { config: file(&larder), env: Vec::new() });
+    let next = Larder::configured(file(&larder));
     assert_eq!((json!([]), waits), (config(&next)["pending"].clone(), file(&next)));
 }
 

@@ -2,7 +2,6 @@
 
 use crate::harness::http2::{Http2, request};
 use crate::harness::mmdb::{asn, country, database};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Response, until};
 use std::path::Path;
 use std::process::Command;
@@ -26,13 +25,12 @@ fn larder(folder: &Path, origin: &Origin, site: &str) -> Larder {
     std::fs::write(folder.join("country.mmdb"), countries()).unwrap();
     std::fs::write(folder.join("asn.mmdb"), database(&[("198.51.100.0/24", asn(64_496))])).unwrap();
     let site = site.replace("{origin}", &origin.url());
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\nclients.trusted = [\"127.0.0.1\"]\n\
          geoip = {{ database = \"{0}/country.mmdb\", asn_database = \"{0}/asn.mmdb\" }}\n\
          [[site]]\nhosts = [\"*\"]\n{site}\n",
         folder.display()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 fn from(larder: &Larder, client: &str, path: &str) -> Response {

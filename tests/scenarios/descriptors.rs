@@ -2,7 +2,6 @@
 //! accepted.
 
 use super::limits::set_descriptors;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 
 /// Larger than what two sockets hold of it.
@@ -58,12 +57,11 @@ fn an_accepted_client_gets_a_descriptor_for_its_file() {
 #[test]
 fn a_name_is_looked_up_when_there_are_descriptors() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: no-store\n\nok");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{}\"] }}\n[log]\naccess = \"off\"\nerror = \"errors.log\"\n",
         origin.url().replace("127.0.0.1", "localhost")
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut client = larder.client();
     until("it is let in", || larder.counter("connections_open") == 1);
     // None that is given back now is below that.

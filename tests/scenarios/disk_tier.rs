@@ -34,7 +34,7 @@ fn damage_of_the_disk_tier_is_logged() {
     let folder = tempfile::tempdir().unwrap();
     let origin = of_size();
     let logged = "[log]\nerror = \"error.log\"\n";
-    let log = |it: &Larder| std::fs::read_to_string(it.folder.path().join("error.log")).unwrap_or_default();
+    let log = |it: &Larder| it.error_log();
     let a = on_disk(&origin, folder.path(), logged);
     for target in ["/100", "/300000"] {
         a.get(target);

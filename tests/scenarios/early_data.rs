@@ -4,7 +4,6 @@
 use crate::harness::origin::Gate;
 use crate::harness::quic::{CONTROL, QuicClient, QuicSessions, frame, headers, request};
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, TIMEOUT, until};
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -25,13 +24,12 @@ impl Front {
         let authority = Authority::new();
         let certificate = authority.sign("one", &["localhost"]);
         let guarded = GUARDED.replace("PROXY", &format!("proxy.to = {:?}", origin.url()));
-        let config = format!(
+        let larder = Larder::configured(format!(
             "listen = [\"https://127.0.0.1:0\"]\nhttp3 = true\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n{early_data}\n\
              [limits]\nhttp2_streams = 100\nhead_timeout = \"5m\"\n[cache]\npurge = {{ method = true, from = [\"127.0.0.1\"] }}\n\
              [[site]]\nhosts = [\"*\"]\n{guarded}[[site.route]]\npath = \"/*\"\nproxy.to = {:?}\n",
             origin.url()
-        );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
+        ));
         let sessions = QuicSessions::new(&authority.trusting());
         Self { larder, sessions, _authority: authority }
     }

@@ -1,7 +1,6 @@
 //! Error pages that are pages of their site: requested without credentials, kept while the application fails.
 
 use crate::harness::http2::Http2;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,7 +12,7 @@ fn larder(origin: &Origin, site: &str, files: &str) -> Larder {
          proxy.to = \"127.0.0.1:1\"\n{files}[[site.route]]\nproxy.to = \"{}\"\n",
         origin.url()
     );
-    Larder::start(Setup { config, env: Vec::new() })
+    Larder::configured(config)
 }
 
 const PAGES: &str =
@@ -139,11 +138,10 @@ fn a_page_is_not_redirected_to_https() {
         _ => "HTTP/1.1 500 Internal Server Error\n\ntrace".to_owned(),
     });
     let site = "error_pages.5xx = \"url:/sorry\"\nintercept_errors = true\nredirect_https = true";
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\nclients.trusted = [\"127.0.0.1\"]\n[[site]]\nhosts = [\"h\"]\n{site}\n[[site.route]]\nproxy.to = \"{}\"\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let get = || larder.client().get_with("/a", "X-Forwarded-Proto: https\r\n");
     until("the page is there", || get().text() == "sorry");
     assert_eq!(500, get().status);

@@ -3,7 +3,6 @@
 
 use crate::harness::command::run;
 use crate::harness::origin::{Gate, Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use serde_json::{Value, json};
 
@@ -22,10 +21,9 @@ fn answer(request: &Received) -> Vec<Script> {
 
 fn start(origin: &Origin) -> Larder {
     let url = origin.url();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n\n[[site.route]]\n# Everything.\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 fn explain(larder: &Larder, question: &Value) -> Value {
@@ -242,10 +240,9 @@ fn a_request_that_a_time_limit_ended_names_its_key_value_and_line() {
     let gate = shut.clone();
     let origin = Origin::scripted(move |_| vec![Script::Gate(gate.clone()), Script::Close]);
     let url = origin.url();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy.to = [\"{url}\"]\nproxy.first_byte_timeout = \"300ms\"\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     assert_eq!(504, larder.get("/slow").status);
     let summary = page(&larder, "/slow")["summary"].clone();
     assert_eq!("fault", summary["judgement"], "{summary:#}");

@@ -3,7 +3,6 @@
 
 use crate::harness::command::run;
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, http2};
 use serde_json::{Value, json};
 
@@ -38,7 +37,7 @@ fn site(keys: &str) -> (tempfile::TempDir, Larder) {
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nfiles.root = {:?}\n{keys}\n",
         folder.path()
     );
-    (folder, Larder::start(Setup { config, env: Vec::new() }))
+    (folder, Larder::configured(config))
 }
 
 /// Compares the explanation of a path with the response to it, before and after: status, then file or `Location`, key, line.
@@ -159,12 +158,11 @@ fn an_explanation_reads_no_file_and_changes_no_cache() {
 #[test]
 fn methods_redirects_maintenance_and_health_are_named_with_their_lines() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/app/*\"\nmethods = [\"GET\"]\nproxy.to = \"{0}\"\n\
          [[site.route]]\npath = \"/down\"\nmaintenance.enabled = true\nproxy.to = \"{0}\"\n[[site.route]]\npath = \"/ready\"\nrespond.health = \"ready\"\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let fetch = |method: &str, target: &str| {
         let explanation = explain(
             &larder,
@@ -210,7 +208,7 @@ fn routes_that_are_passed_over_are_named_with_every_answer() {
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n{first}[[site.route]]\npath = \"/*\"\n{keys}\n"
         );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
+        let larder = Larder::configured(config);
         assert_eq!(status, larder.get("/app/y").status, "{keys}");
         let report = page(&larder, "/app/y");
         assert_eq!(json!(status), report["verdict"]["status"], "{keys}: {report}");
@@ -239,15 +237,14 @@ fn the_tls_rules_of_a_site_are_named() {
     let authority = Authority::new();
     authority.sign("one", &["open.test", "closed.test"]);
     let certificate = authority.path("one");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\", \"http://127.0.0.1:0\"]\n[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]\n\
          [[site]]\nhosts = [\"open.test\"]\n[[site.route]]\nrespond.body = \"open\"\n\
          [[site]]\nhosts = [\"closed.test\"]\ntls.client_auth = \"required\"\ntls.client_ca = {:?}\n[[site.route]]\nrespond.body = \"closed\"\n",
         certificate.with_extension("pem"),
         certificate.with_extension("key"),
         authority.path("ca.pem")
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let fetch = |url: &str, name: Value| {
         let mut question = json!({ "url": url });
         if !name.is_null() {
@@ -276,12 +273,11 @@ fn the_tls_rules_of_a_site_are_named() {
 #[test]
 fn the_origin_of_a_sticky_cookie_is_named_without_its_value() {
     let [one, two] = [(); 2].map(|()| Origin::fixed("HTTP/1.1 200 OK\n\npage"));
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy.to = [{:?}, {:?}]\nproxy.sticky.cookie = \"at\"\n",
         one.url(),
         two.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let first = larder.get("/a");
     let cookie = first.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     let asked = if one.requests() == 1 { &one } else { &two };

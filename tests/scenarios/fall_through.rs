@@ -1,7 +1,6 @@
 //! Routes over files whose other paths belong to the next route (`files.fall_through`): the choice at both speeds and over both
 //! protocols, new and removed files, access rules of both routes, and paths that attack it.
 
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, command, http2, until};
 use std::path::Path;
 
@@ -45,14 +44,13 @@ fn site(files: &str, first: &str, second: &str) -> FileSite {
     let folder = tempfile::tempdir().unwrap();
     build(folder.path());
     let origin = application();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\nname = \"public\"\nfiles = {{ root = {:?}, fall_through = true, {files} }}\n{first}\n\
          [[site.route]]\nname = \"app\"\nproxy = {{ to = [\"{}\"] }}\n{second}\n",
         folder.path(),
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     FileSite { folder, origin, larder }
 }
 
@@ -228,14 +226,13 @@ fn odd_paths_do_not_reach_a_protected_route() {
     build(folder.path());
     let origin = application();
     let to = origin.url();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/admin/*\"\nproxy = {{ to = [\"{to}\"] }}\naccess.deny = [\"0.0.0.0/0\"]\n\
          [[site.route]]\nfiles = {{ root = {:?}, fall_through = true }}\n\
          [[site.route]]\nproxy = {{ to = [\"{to}\"] }}\n",
         folder.path(),
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     for target in [
         "/admin/x",
         "/x/../admin/x",
@@ -280,7 +277,7 @@ fn two_directories_and_a_purge() {
     std::fs::write(one.path().join("1.txt"), "the first").unwrap();
     std::fs::write(two.path().join("2.txt"), "the second").unwrap();
     let origin = application();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\nfiles = {{ root = {:?}, fall_through = true }}\n\
          [[site.route]]\nfiles = {{ root = {:?}, fall_through = true }}\n\
@@ -288,8 +285,7 @@ fn two_directories_and_a_purge() {
         one.path(),
         two.path(),
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     check(&larder, "GET", "/1.txt", 200, "the first");
     check(&larder, "GET", "/2.txt", 200, "the second");
     check(&larder, "GET", "/stored", 200, "application: GET /stored");

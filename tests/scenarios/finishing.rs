@@ -2,17 +2,15 @@
 
 use crate::harness::client::Response;
 use crate::harness::http2::{Http2, request};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 
 /// One site for every host with these settings, and these routes before one that proxies everything.
 fn larder(origin: &Origin, site: &str, routes: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"www.h.test\", \"*\"]\n{site}\n{routes}\n[[site.route]]\n\
          path = \"/*\"\nproxy = {{ to = [\"{}\"] }}\ncache = {{ default_ttl = \"60s\" }}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 fn values(of: &Response, name: &str) -> Vec<String> {
@@ -341,13 +339,12 @@ fn preflights_are_answered_by_the_route_of_the_method_that_they_ask_for() {
 #[test]
 fn an_options_that_no_route_accepts_is_405() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/*\"\nmethods = [\"PUT\"]\nproxy = {{ to = [\"{url}\"] }}\ncors = {{ origins = [\"*\"] }}\n\
          [[site.route]]\npath = \"/*\"\nmethods = [\"GET\"]\nproxy = {{ to = [\"{url}\"] }}\n",
         url = origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut client = larder.client();
     let mut fetch = |lines: &str| client.request("OPTIONS", "/a", lines, "").status;
     let page = "Origin: https://app.test\r\n";

@@ -2,7 +2,6 @@
 //! origin that recovers is not flooded.
 
 use crate::harness::origin::{Gate, Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use std::sync::Arc;
 
@@ -12,11 +11,10 @@ const BAD: &str = "GET / HTTP/1.1\r\nHost: h\r\nX-Bad: 1\r\n\r\n";
 /// larder before `origin`, with more settings of the way there and of the cache.
 fn larder(origin: &Origin, proxy: &str, cache: &str) -> Larder {
     let url = origin.url();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{url}\"]{proxy} }}\ncache = {{ {cache} }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// An origin's fault in place of an answer.
@@ -175,11 +173,10 @@ fn without_a_connection_it_fails_for_all_at_once() {
         vec![Script::Gate(held.clone()), Script::Send(response(text))]
     });
     let url = origin.url();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{url}\"], connections = 1, connect_timeout = \"8s\" }}\ncache = {{ }}\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut occupant = larder.client();
     occupant.send("GET /other HTTP/1.1\r\nHost: h\r\n\r\n");
     until("the only connection is taken", || gate.waiting() == 1);
@@ -245,11 +242,10 @@ fn the_sum_of_all_waits_is_bounded() {
 /// One worker before an origin to which it may have one connection.
 fn with_one_connection(origin: &Origin) -> Larder {
     let url = origin.url();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{url}\"], connections = 1 }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// Who waits for a connection looks again when it has one: what came meanwhile answers, and the next need not wait.

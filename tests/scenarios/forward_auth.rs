@@ -179,7 +179,7 @@ fn a_service_that_fails_is_logged_without_the_client() {
     let site = route(&service, "", "") + "[log]\naccess = \"off\"\nerror = \"error.log\"\n";
     let larder = super::access::larder(&origin, &site);
     larder.client().get_with("/", &session("broken"));
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = || larder.error_log();
     until("it is logged", || log().contains("auth-service-failed"));
     assert!(log().contains("it answered 500") && log().contains(&service.url()), "{}", log());
     assert!(!log().contains("session") && !log().contains("secret"), "{}", log());

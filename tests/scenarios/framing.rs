@@ -1,7 +1,6 @@
 //! Statements 3 and 19: each way of answering leaves the connection at the next request, or closes it. Every body is a
 //! request itself: a server that parses it as one is detected.
 
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -170,7 +169,7 @@ fn responses_of_larder_keep_their_framing() {
     std::fs::write(public.join("next.txt"), "this is next").unwrap();
     std::fs::write(public.join("large.txt"), "z".repeat(3_000_000)).unwrap();
     let config = config.replace("\"public\"", &format!("{:?}", folder.path().join("public")));
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     let next = ("/static/next.txt", 200, "this is next");
     let mut lived = 0;
     for (method, target, status) in [
@@ -272,11 +271,10 @@ fn an_origin_that_answers_before_the_body_is_there() {
     ] {
         for read in [0, 10] {
             let url = format!("http://{}", hasty(answer, read));
-            let config = format!(
+            let larder = Larder::configured(format!(
                 "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
                  proxy = {{ to = [\"{url}\"] }}\n"
-            );
-            let larder = Larder::start(Setup { config, env: Vec::new() });
+            ));
             check(larder.address, "h", "POST", "/early", status, NEXT);
         }
     }

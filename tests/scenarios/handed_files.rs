@@ -100,14 +100,13 @@ fn site_with(sendfile: &str, route: &str) -> HandingSite {
     build(folder.path());
     let origin = application(folder.path());
     let here = |it: &str| it.replace("ROOT", &folder.path().display().to_string());
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[log]\nerror = \"error.log\"\naccess = \"access.log\"\nformat = \"{{method}} {{status}} {{bytes}}\"\n\
          [[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"app\"\nproxy = {{ to = [\"{}\"] }}\n{}\n{}\n",
         origin.url(),
         here(sendfile),
         here(route),
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     HandingSite { folder, origin, larder }
 }
 
@@ -274,11 +273,10 @@ fn applications_of_every_protocol() {
                 "Content-Type: text/html\r\nX-Sendfile: {order}\r\nCache-Control: max-age=60\r\n\r\n"
             ))
         });
-        let config = format!(
+        let larder = Larder::configured(format!(
             "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\nsendfile.root = {root:?}\n",
             application.url()
-        );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
+        ));
         for _ in 0..2 {
             let it = larder.get("/");
             sends(&it, "a pdf");
@@ -525,11 +523,10 @@ fn waiting_clients_ask_for_themselves() {
             format!("HTTP/1.1 200 OK\nCache-Control: public, max-age=60\nX-Sendfile: {name}\n\nown body");
         vec![Script::Gate(held.clone()), Script::Send(response(&text))]
     });
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\nsendfile.root = {root:?}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut clients: Vec<_> = (0..6).map(|_| larder.client()).collect();
     clients.iter_mut().for_each(|it| {
         it.send("GET /one HTTP/1.1\r\nHost: h\r\n\r\n");

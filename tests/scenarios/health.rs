@@ -40,11 +40,10 @@ fn word(larder: &Larder) -> (u16, String) {
 }
 
 fn start(origins: &[&str], proxy: &str, top: &str) -> Larder {
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          [site.route.proxy]\nto = {origins:?}\n{proxy}\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     // The first minute begins with the first look, which is within a second after the start.
     state(&larder);
     larder
@@ -259,7 +258,7 @@ fn errors_that_the_operator_has_ordered_are_no_state() {
          proxy = {{ to = [{:?}] }}\n",
         origin.url()
     );
-    let larder = Larder::start(Setup { config: config.clone(), env: Vec::new() });
+    let larder = Larder::configured(config.clone());
     let mut client = larder.client();
     (0..40).for_each(|_| assert_eq!(503, client.get("/").status));
     assert_eq!("Healthy", sentence(&larder));
@@ -288,13 +287,12 @@ fn an_application_that_redirects_each_request_to_itself_is_the_state() {
             )
         }),
     );
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{}]\n[[site]]\nhosts = [\"site.test\"]\n\
          [[site.route]]\nname = \"shop\"\npath = \"/*\"\nproxy = {{ to = [{:?}] }}\n",
         authority.sign("site", &["site.test"]),
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     state(&larder);
     let mut client = authority.trusting().connect(larder.address, "site.test").unwrap();
     for at in 0..12 {
@@ -479,12 +477,11 @@ fn a_certificate_of_ten_days_is_a_finding_and_an_expired_one_the_worst() {
         authority.sign_with("site", &["site.test"], |it| it.not_after = end)
     };
     let certificate = sign(10);
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [{:?}] }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     until("it is seen", || names(&larder) == ["certificate-expiring"]);
     assert!(
         sentence(&larder).starts_with("Degraded: the certificate of site.test expires in 10 days ("),
@@ -509,12 +506,11 @@ fn a_certificate_of_the_future_is_the_worst_finding_until_its_day() {
     let certificate = authority.sign_with("site", &["site.test"], |it| {
         (it.not_before, it.not_after) = (begin, begin + Duration::from_secs(90 * 86_400));
     });
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [{:?}] }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     until("it is seen", || names(&larder) == ["certificate-not-yet-valid"]);
     let text = sentence(&larder);
     assert!(
@@ -535,7 +531,7 @@ fn a_name_for_which_the_ca_issues_nothing_has_no_certificate() {
         folder.path().join("acme"),
         dead.1
     );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     until("the first attempt has failed", || names(&larder) == ["certificate-missing"]);
     let text = sentence(&larder);
     assert!(text.starts_with("Degraded: site.test has no certificate ("), "{text}");

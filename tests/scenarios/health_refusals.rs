@@ -3,12 +3,11 @@
 use super::health::{names, sentence, state};
 use crate::harness::origin::{Script, response};
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 
 fn start(top: &str, site: &str) -> Larder {
     let config = format!("listen = [\"127.0.0.1:0\"]\nworkers = 1\n{top}\n[[site]]\nhosts = [\"*\"]\n{site}");
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     // The first minute begins with the first look.
     state(&larder);
     larder
@@ -170,13 +169,12 @@ fn a_host_without_a_certificate_is_a_notice_where_it_is_also_served_over_http() 
     let authority = Authority::new();
     let certificate = authority.sign_with("site", &["shop.test"], |_| ());
     let hosts = |names: &str| format!("[[site]]\nhosts = [{names}]\n{ANSWER}");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\", \"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n{}{}{}",
         hosts("\"shop.test\""),
         hosts("\"intern.shop.test\""),
         hosts("\"localhost\", \"127.0.0.1\""),
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     assert_eq!("Healthy", sentence(&larder), "files may be replaced");
     larder.pass(11_000);
     assert_eq!(

@@ -2,7 +2,6 @@
 
 use super::health::{names, state};
 use crate::harness::origin::{Script, response};
-use crate::harness::server::Setup;
 use crate::harness::tiers::{fleet, of_size};
 use crate::harness::{Larder, Memcached, Origin, until};
 use serde_json::Value;
@@ -93,11 +92,10 @@ fn requests_that_wait_for_a_slot_of_an_origin_are_a_notice_with_key_value_and_li
     let page = || Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage"));
     let origin = Origin::scripted(move |_| vec![Script::Pause(Duration::from_millis(300)), page()]);
     let url = origin.url();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"offers\"\npath = \"/*\"\n\
          proxy.to = {url:?}\nproxy.connections = 1\nproxy.queue = 100\nproxy.queue_timeout = \"1m\"\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     state(&larder);
     std::thread::scope(|threads| {
         for number in 0..30 {

@@ -3,7 +3,6 @@
 use super::health::{names, sentence, state};
 use crate::harness::origin::{Script, response};
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::tiers::of_size;
 use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
@@ -13,7 +12,7 @@ use std::time::Duration;
 
 fn start(site: &str) -> Larder {
     let config = format!("listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n{site}");
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     // The first minute begins with the first look.
     state(&larder);
     larder
@@ -101,11 +100,10 @@ fn a_drained_origin_whose_other_origin_is_down_is_the_remedy() {
 fn a_certificate_with_another_name_is_a_finding_until_it_is_replaced() {
     let authority = Authority::new();
     let certificate = authority.sign_with("site", &["old.test"], |_| ());
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n[[site]]\nhosts = [\"shop.test\"]\n\
          [[site.route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"here\" }}\n",
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     assert_eq!("Healthy", sentence(&larder), "files may be replaced");
     larder.pass(11_000);
     assert_eq!(
@@ -227,7 +225,7 @@ fn a_route_whose_files_are_elsewhere_is_a_notice() {
 #[test]
 fn a_host_that_no_site_has_and_a_proxy_that_is_not_trusted_are_notices() {
     let config = "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"shop.test\"]\n[[site.route]]\npath = \"/*\"\nrespond.status = 204\n";
-    let larder = Larder::start(Setup { config: config.to_owned(), env: Vec::new() });
+    let larder = Larder::configured(config.to_owned());
     state(&larder);
     let ask = |host: &str, lines: &str| {
         let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{lines}\r\n");

@@ -103,7 +103,7 @@ fn events_are_marked_in_their_order() {
          [site.route.proxy]\nto = [{:?}, {dead:?}]\nhealth = {{ path = \"/kept\", interval = \"20ms\", fall = 1 }}\n",
         origin.url()
     );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     let kinds = || marks(&history(&larder, 0)).into_iter().map(|it| it.0).collect::<Vec<_>>();
     until("one is down", || kinds() == ["start", "down"]);
     assert_eq!(format!("{dead} is down"), marks(&history(&larder, 0))[1].1);

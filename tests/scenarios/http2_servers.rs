@@ -3,7 +3,6 @@
 use crate::harness::http2::{END_STREAM, Http2, request};
 use crate::harness::http2_servers::{Server, Speaks};
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 use serde_json::Value;
 
@@ -14,11 +13,10 @@ fn before(server: &Server, authority: &Authority) -> Larder {
     } else {
         String::new()
     };
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [{url:?}]{tls} }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// Everything that is asked of each: pages that are stored, bodies both ways, large ones, trailers, validation.

@@ -4,7 +4,6 @@ use crate::harness::command::run;
 use crate::harness::origin::Gate;
 use crate::harness::quic::{CONTROL, QuicClient, begin_handshake, frame, headers, request};
 use crate::harness::secure::{Authority, Trusting};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, TIMEOUT, until};
 use crate::scenarios::http2::tunnels::doing;
 use crate::scenarios::upgrades::{is_open, masked, websocket};
@@ -32,7 +31,7 @@ impl Front {
              [limits]\nhttp2_streams = 1000\nhead_timeout = \"5m\"\nidle_timeout = \"5m\"\nbody_timeout = \"5m\"\nmin_rate = \"0\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
              proxy.to = {to:?}\n{sites}"
         );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
+        let larder = Larder::configured(config);
         Self { larder, trusting: authority.trusting(), authority }
     }
 

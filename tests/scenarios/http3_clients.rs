@@ -1,7 +1,6 @@
 //! HTTP/3 with Chromium, quic-go, aioquic and libcurl: implementations of QUIC that share no code with larder.
 
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -24,12 +23,11 @@ fn front(origin: &Origin, authority: &Authority) -> Larder {
 
 fn front_with(origin: &Origin, authority: &Authority, tls: &str) -> Larder {
     let certificate = authority.sign("one", &["localhost"]);
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\"]\nhttp3 = true\nworkers = 2\n[tls]\ncertificates = [{certificate}]\n{tls}\n\
          [[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy.to = {:?}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 #[test]

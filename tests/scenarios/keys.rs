@@ -1,7 +1,6 @@
 //! The key recipe: requests for the same page, and for different ones.
 
 use crate::harness::pages::Second::{self, Hit, Miss};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Pages};
 
 #[track_caller]
@@ -106,7 +105,7 @@ fn sites_share_nothing_where_hosts_do() {
     let hosts = ["\"shop.test\", \"www.shop.test\"", "\"*.bank.test\", \"bank.test\"", "\"*\""];
     let sites: String = hosts.into_iter().zip(&origins).map(site).collect();
     let config = format!("listen = [\"127.0.0.1:0\"]\n[cache.key]\nignore_host = true\n{sites}");
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     let report = |host: &str| {
         let response = larder.client().send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).read();
         (response.text(), response.is_hit())

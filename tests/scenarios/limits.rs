@@ -2,7 +2,6 @@
 //! 15: when there are no descriptors left, hits go on and nothing spins.
 
 use crate::harness::origin::Gate;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use std::time::{Duration, Instant};
 
@@ -12,11 +11,10 @@ fn larder(origin: &Origin, limits: &str) -> Larder {
 
 fn of_workers(origin: &Origin, workers: usize, limits: &str) -> Larder {
     let url = origin.url();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = {workers}\n[limits]\n{limits}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{url}\"] }}\n[log]\naccess = \"off\"\nerror = \"errors.log\"\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// Waits for the line about a limit, and looks that there is at most one for each second since it `began`.
@@ -373,11 +371,10 @@ fn an_origin_that_has_no_room_is_busy() {
         ]
     });
     let url = origin.url();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{url}\"], connections = 4 }}\n[log]\naccess = \"off\"\nerror = \"errors.log\"\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut clients: Vec<Client> = (0..4).map(|_| larder.client()).collect();
     for (number, it) in clients.iter_mut().enumerate() {
         it.send(format!("POST /{number} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"));

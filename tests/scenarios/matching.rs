@@ -2,7 +2,6 @@
 
 use crate::harness::http2::{Http2, request};
 use crate::harness::origin::Received;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin};
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
@@ -21,7 +20,7 @@ fn larder(routes: &[(&str, &Origin)]) -> Larder {
     for (lines, origin) in routes {
         config.push_str(&format!("[[site.route]]\n{lines}\nproxy = {{ to = [\"{}\"] }}\n", origin.url()));
     }
-    Larder::start(Setup { config, env: Vec::new() })
+    Larder::configured(config)
 }
 
 /// The text of a page over both protocols, as a miss and as a hit.
@@ -128,14 +127,13 @@ fn a_listener_chooses_the_route() {
     let (inside, outside) = (origin("inside"), origin("outside"));
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("larder.sock");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\", \"unix:{0}\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
          listeners = [\"unix:{0}\"]\nproxy = {{ to = [\"{1}\"] }}\n[[site.route]]\nproxy = {{ to = [\"{2}\"] }}\n",
         socket.display(),
         inside.url(),
         outside.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     for _ in 0..2 {
         assert_eq!("outside /x", larder.get("/x").text());
         let mut link = UnixStream::connect(&socket).unwrap();
@@ -288,7 +286,7 @@ fn routes_of_one_path_have_origins_of_their_own() {
          when = 'header[\"X-Api-Version\"] == \"2\"'\nproxy = {{ to = [\"{}\"] }}\n[[site.route]]\n{rest}\n",
         one.url()
     );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     let mut client = larder.client();
     let (mut two, mut three) = (0, 0);
     for at in 0..4 {
@@ -341,7 +339,7 @@ fn routes_of_one_path_and_two_listeners_have_origins_of_their_own() {
     let (one, two, three) = (origin("one"), origin("two"), origin("three"));
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\", \"unix:{0}\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
          listeners = [\"unix:{0}\"]\nproxy = {{ to = [\"{1}\"] }}\n[[site.route]]\n\
          proxy = {{ to = [\"{2}\", \"{3}\"] }}\n",
@@ -349,8 +347,7 @@ fn routes_of_one_path_and_two_listeners_have_origins_of_their_own() {
         one.url(),
         two.url(),
         three.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let text = larder.get("/").text();
     assert!(["two /", "three /"].contains(&text.as_str()), "{text}");
     let mut unix = UnixStream::connect(&socket).unwrap();

@@ -2,7 +2,6 @@
 
 use crate::harness::command::{run, wait};
 use crate::harness::origin::{Gate, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +22,7 @@ fn config(origin: &Origin, cache: &str, log: &str) -> String {
 }
 
 fn start(config: String) -> Larder {
-    Larder::start(Setup { config, env: Vec::new() })
+    Larder::configured(config)
 }
 
 fn read(larder: &Larder, name: &str) -> String {

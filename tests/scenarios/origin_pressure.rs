@@ -4,7 +4,6 @@
 use super::memory::anonymous;
 use crate::harness::http2::{END_STREAM, Http2, request};
 use crate::harness::origin::{Gate, Origin, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, until};
 use std::sync::Arc;
 
@@ -30,12 +29,11 @@ fn application(gate: &Arc<Gate>) -> Origin {
 }
 
 fn larder(origin: &Origin, connections: usize, top: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{}\"], connections = {connections}, connect_timeout = \"10m\" }}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// A client that asks and reads nothing, once its answer has begun to come.

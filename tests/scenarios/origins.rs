@@ -15,12 +15,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 /// larder before these origins, with more keys of `proxy`, and cache settings.
 fn before(origins: &[String], proxy: &str, cache: &str) -> Larder {
     let to: Vec<String> = origins.iter().map(|it| format!("\"{it}\"")).collect();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          cache = {{ {cache} }}\n[site.route.proxy]\nto = [{}]\n{proxy}\n",
         to.join(", ")
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// Answers everything with `name`.
@@ -451,7 +450,7 @@ fn a_check_names_the_sites_first_host() {
              health = {{ path = \"/health\", interval = \"20ms\" }}\n",
             origin.url()
         );
-        let _larder = Larder::start(Setup { config, env: Vec::new() });
+        let _larder = Larder::configured(config);
         until("it is asked", || origin.requests() > 0);
         let own = origin.url().replace("http://", "");
         assert_eq!(Some(expect.unwrap_or(&own)), origin.received()[0].field("host"));

@@ -3,7 +3,6 @@
 
 use super::stream::Listener;
 use crate::harness::origin::{Gate, Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Response, until};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -120,7 +119,7 @@ fn start(origin: &Origin) -> Larder {
         ),
         route("/*", &alive),
     ];
-    let larder = Larder::start(Setup { config: config.concat(), env: Vec::new() });
+    let larder = Larder::configured(config.concat());
     assert_eq!(200, larder.admin_request("POST", "/cache/add/http://h/over").status);
     larder
 }

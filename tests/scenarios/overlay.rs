@@ -2,7 +2,6 @@
 
 use crate::harness::command::run;
 use crate::harness::origin::Received;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -45,14 +44,13 @@ fn everything() -> (Origin, Larder) {
     let origin = Origin::new(|it: &Received| {
         format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\noriginal of {}", it.target())
     });
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"h\"]\n[[site.route]]\npath = \"/files/*\"\n\
          files = {{ root = \".\", strip = \"/files\" }}\n[[site.route]]\npath = \"/live/*\"\nproxy = {{ to = [\"{0}\"] }}\n\
          cache = {{ enabled = false }}\n[[site.route]]\nproxy = {{ to = [\"{0}\"] }}\ncache = {{ private_cookies = \
          [\"session\"] }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     std::fs::write(larder.folder.path().join("a.txt"), "original of a file").unwrap();
     (origin, larder)
 }

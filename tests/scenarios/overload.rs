@@ -2,7 +2,6 @@
 //! error under overload. `larder-bench` measures how many are served under load.
 
 use crate::harness::origin::{Gate, Origin, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, until};
 use std::sync::Arc;
 
@@ -22,12 +21,11 @@ fn scene(proxy: &str) -> (Arc<Gate>, Origin, Larder) {
             }
         }
     });
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{}\"], connections = 1{proxy} }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     (gate, origin, larder)
 }
 

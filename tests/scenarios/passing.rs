@@ -2,7 +2,6 @@
 
 use crate::harness::command::run;
 use crate::harness::origin::{Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Pages};
 
 #[test]
@@ -279,11 +278,10 @@ fn the_origins_own_address_is_written_back() {
         )
     });
     url.set(origin.url()).unwrap();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"], preserve_host = false }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut client = larder.client();
     for (method, target) in [("GET", "/kept"), ("GET", "/kept"), ("GET", "/new"), ("POST", "/new")] {
         let found = client.request(method, target, "", "");
@@ -308,14 +306,13 @@ fn the_own_address_of_an_origin_that_ignores_host_is_written_back() {
         )
     });
     let [second, of_other_route] = [(); 2].map(|()| Origin::fixed("HTTP/1.1 200 OK\n\n"));
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/other\"\nproxy = {{ to = [\"{}\"] }}\n\
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"], backup = [\"{}\"] }}\n",
         of_other_route.url(),
         origin.url(),
         second.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut client = larder.client();
     let mut check = |reference: &str, expect: &str| {
         let found = client.request("GET", "/x", &format!("X-To: {reference}\r\n"), "");

@@ -11,7 +11,6 @@ mod webdav;
 
 use crate::harness::command::run;
 use crate::harness::php::PhpFpm;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Response, http2, until};
 use serde_json::Value;
 use std::path::Path;
@@ -70,13 +69,12 @@ struct PhpSite {
 fn site_with(children: usize, php: &str, more: &str) -> PhpSite {
     let (folder, fpm) = (tempfile::tempdir().unwrap(), PhpFpm::start(children));
     build(folder.path());
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"shop\"\n\
          php = {{ root = {:?}, to = {:?}, {php} }}\n{more}\n",
         folder.path(),
         fpm.name()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     PhpSite { folder, fpm, larder }
 }
 
@@ -249,7 +247,7 @@ fn error_output_is_in_the_log() {
     let PhpSite { larder, folder, .. } = &site_with(1, "", "[log]\naccess = \"off\"\nerror = \"error.log\"");
     std::fs::write(folder.path().join("warn.php"), "<?php error_log('something odd'); echo 'page';").unwrap();
     assert_eq!("page", larder.get("/warn.php").text());
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = || larder.error_log();
     until("the error output is logged", || log().contains("something odd"));
     assert!(log().contains("application-stderr"), "{}", log());
 }

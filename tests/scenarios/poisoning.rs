@@ -1,7 +1,6 @@
 //! Statements 7, 8 and 9: one client's response, or the response it provokes, is not served to the next client.
 
 use crate::harness::origin::{Gate, Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 
 mod attacks;
@@ -420,13 +419,12 @@ const SPELLINGS: &[&str] = &[
 /// A private route, one whose pages are kept for an hour, and the rest with a default lifetime.
 fn shop(origin: &Origin) -> Larder {
     let to = format!("proxy = {{ to = [\"{}\"] }}", origin.url());
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/account/*\"\n{to}\ncache = {{ enabled = false }}\n\
          [[site.route]]\npath = \"/static/*\"\n{to}\ncache = {{ default_ttl = \"1h\" }}\n\
          [[site.route]]\npath = \"/*\"\n{to}\ncache = {{ default_ttl = \"60s\" }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 #[test]

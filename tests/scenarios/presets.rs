@@ -2,7 +2,6 @@
 
 use crate::harness::command::run;
 use crate::harness::origin::{Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 
 /// Requests of a trace.
@@ -415,12 +414,11 @@ fn cookies_that_a_framework_sets_for_one_visitor_are_private() {
 #[test]
 fn check_and_explain_name_the_source_of_a_value() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\nhello");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n\
          cache = {{ preset = \"wordpress\", default_ttl = \"7s\" }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let check = run(larder.folder.path(), &["check"]);
     assert_eq!(0, check.code, "{}", check.err);
     let line = check

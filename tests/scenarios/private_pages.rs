@@ -3,7 +3,6 @@
 
 use crate::harness::client::Response;
 use crate::harness::http2::{Http2, request};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 
 const PUBLIC: &str = "public, max-age=600";
@@ -31,7 +30,7 @@ fn larder(origin: &Origin, service: &Origin) -> Larder {
     };
     let routes: String = routes.iter().map(route).collect();
     let config = format!("listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n{routes}");
-    Larder::start(Setup { config, env: Vec::new() })
+    Larder::configured(config)
 }
 
 fn pages() -> Origin {

@@ -3,7 +3,6 @@
 use super::clients::telling;
 use crate::harness::http2::Http2;
 use crate::harness::secure::{Authority, counts};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, command, until};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpStream};
@@ -28,13 +27,12 @@ fn v2_of_v6(client: &str) -> Vec<u8> {
 }
 
 fn larder(origin: &Origin, listen: &str, top: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"{listen}\"]\nworkers = 1\n[log]\naccess = \"access.log\"\nerror = \"error.log\"\n\
          format = \"{{client}} {{target}} {{tls_version}} {{tls_cipher}} {{tls_name}}\"\n{top}\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\ncache.purge = {{ method = true }}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 const HTTP: &str = "http+proxy://127.0.0.1:0";

@@ -4,7 +4,6 @@
 use super::clients::telling;
 use crate::harness::nginx::Nginx;
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -15,16 +14,15 @@ fn larder(to: &str, version: &str, proxy: &str, route: &str, top: &str) -> Larde
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n{route}\n\
          [site.route.proxy]\nto = [\"{to}\"]\nproxy_protocol = \"{version}\"\n{proxy}\n"
     );
-    Larder::start(Setup { config, env: Vec::new() })
+    Larder::configured(config)
 }
 
 /// A larder that requires the header, before an origin that answers with the address it is told.
 fn receiving(origin: &Origin, listen: &str, tls: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"{listen}\"]\nworkers = 1\n{tls}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 fn from(larder: &Larder, last: u8) -> Client {

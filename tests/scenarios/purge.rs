@@ -2,7 +2,6 @@
 
 use crate::harness::command::run;
 use crate::harness::origin::{Gate, Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response, until};
 use serde_json::{Value, json};
 
@@ -21,13 +20,7 @@ fn tagged() -> Origin {
 
 /// The admin's answer to `POST /cache/purge`.
 fn post(larder: &Larder, body: &str) -> (u16, Value) {
-    let mut client = Client::connect(larder.admin);
-    let length = body.len();
-    client.send(format!(
-        "POST /cache/purge HTTP/1.1\r\n{}\r\nContent-Length: {length}\r\n\r\n{body}",
-        larder.admin_lines()
-    ));
-    let answer = client.read();
+    let answer = larder.admin_send("POST", "/cache/purge", body).read();
     (answer.status, serde_json::from_str(&answer.text()).unwrap_or_else(|it| panic!("{it}: {answer:?}")))
 }
 
@@ -344,7 +337,7 @@ fn a_purge_of_tags_covers_only_routes_that_allow_it() {
         site("x.c.example", &[("/*", elsewhere)]),
         site("*", &[("/*", "")]),
     ];
-    let larder = Larder::start(Setup { config: config.concat(), env: Vec::new() });
+    let larder = Larder::configured(config.concat());
     let gone = [
         "a.example/",
         "a.example/two",
@@ -431,8 +424,8 @@ fn a_subsystem_is_logged_while_its_level_is_debug() {
             origin.url()
         )
     };
-    let larder = Larder::start(Setup { config: config(""), env: Vec::new() });
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let larder = Larder::configured(config(""));
+    let log = || larder.error_log();
     let reload = |levels: &str| reload(&larder, &config(levels));
     larder.get("/before");
     reload("levels = { origin = \"debug\" }");
@@ -464,8 +457,8 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
             origin.url()
         )
     };
-    let larder = Larder::start(Setup { config: config("info"), env: Vec::new() });
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let larder = Larder::configured(config("info"));
+    let log = || larder.error_log();
     let report = |what: &str| log().lines().any(|it| it.contains(what));
     purge(&larder, json!({ "tag": "loud" }));
     until("it is told", || report(" info purged tag=loud strength=hard seq=1 by=\"admin from 127.0.0.1\""));
@@ -487,8 +480,8 @@ fn the_error_log_has_each_step_of_a_purge_at_level_debug() {
             origin.url()
         )
     };
-    let larder = Larder::start(Setup { config: config(""), env: Vec::new() });
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let larder = Larder::configured(config(""));
+    let log = || larder.error_log();
     let report = |what: &str| log().lines().any(|it| it.replace('"', "").contains(what));
     let change = |target: &str| larder.client().request("POST", target, "", "");
     change("/before");

@@ -20,12 +20,11 @@ fn application(tags: fn(&str) -> String) -> Origin {
 }
 
 fn larder(origin: &Origin, host: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [{host:?}]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n\
          cache = {{ purge = {{ method = true }} }}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// The pages of `host` that are hits once this request was sent, and the number that it removed from RAM.
@@ -283,7 +282,7 @@ fn a_purge_by_pattern_covers_only_routes_that_allow_it() {
         route("/blog/*", "purge = { method = false }"),
         route("/*", "purge = { method = true }"),
     ];
-    let larder = Larder::start(Setup { config: config.concat(), env: Vec::new() });
+    let larder = Larder::configured(config.concat());
     for (method, target, fields) in [
         ("PURGE", "/.*", "X-Purge-Method: regex\r\n"),
         ("PURGE", "/", "X-Magento-Tags-Pattern: .*\r\n"),
@@ -299,7 +298,7 @@ fn a_purge_by_pattern_covers_only_routes_that_allow_it() {
         assert!(!larder.get("/shop/1").is_hit(), "{method} {fields}: {answer:?}");
     }
     let config = config.concat().replace("method = true", "method = true, from = [\"10.0.0.0/8\"]");
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     larder.get("/shop/1");
     for method in ["PURGE", "BAN", "FULLBAN", "PURGEKEYS"] {
         let answer = larder.client().request(method, "/shop/1", "Cache-Tags: store\r\n", "");
@@ -313,12 +312,11 @@ fn a_purge_by_pattern_covers_only_routes_that_allow_it() {
 fn a_get_below_the_path_of_purges() {
     let origin = application(|_| String::new());
     let with = |purge: &str| {
-        let config = format!(
+        Larder::configured(format!(
             "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"example.com\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n\
              cache = {{ purge = {{ method = true, {purge} }} }}\n",
             origin.url()
-        );
-        Larder::start(Setup { config, env: Vec::new() })
+        ))
     };
     let get = |larder: &Larder, target: &str, lines: &str| {
         let mut client = larder.client();
@@ -369,12 +367,11 @@ fn a_get_below_the_path_of_purges() {
 fn a_proxy_on_this_machine_purges_only_if_its_clients_are_known() {
     let origin = application(|_| String::new());
     let with = |trusted: &str| {
-        let config = format!(
+        Larder::configured(format!(
             "listen = [\"127.0.0.1:0\"]\n{trusted}\n[[site]]\nhosts = [\"example.com\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n\
              cache = {{ purge = {{ method = true }} }}\n",
             origin.url()
-        );
-        Larder::start(Setup { config, env: Vec::new() })
+        ))
     };
     let purge = |larder: &Larder, lines: &str| {
         let mut client = larder.client();

@@ -3,7 +3,6 @@
 use crate::harness::command::run;
 use crate::harness::http2::{END_STREAM, Http2, request};
 use crate::harness::origin::{Gate, Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::tiers::{disk, killed, node_with, settled, written};
 use crate::harness::{Larder, Memcached, Origin, Response, until};
 
@@ -230,12 +229,11 @@ fn an_unsafe_method_of_another_route() {
             "[[site.route]]\npath = \"/*\"\nmethods = [{methods}]\nproxy = {{ to = [\"{url}\"] }}\ncache = {{ {cache} }}\n"
         )
     };
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n{}{}",
         route("\"QUERY\"", ON),
         route("\"POST\", \"GET\"", "")
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     fetch(&larder, JSON, "x");
     assert!(fetch(&larder, JSON, "x").is_hit());
     assert_eq!(200, larder.client().request("POST", "/search", JSON, "").status);

@@ -33,10 +33,6 @@ fn write(larder: &Larder, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn error_log(larder: &Larder) -> String {
-    fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
-}
-
 const SITE: &str = "# the second site\n[[site]]\nhosts = [\"a.test\"]\nuse = [\"app\"]\n[[site.route]]\ncache.x_cache = false\n";
 
 #[test]
@@ -53,13 +49,13 @@ fn included_files_are_watched_and_named() {
     let refused = larder.counter("config_rejections");
     write(&larder, "conf.d/a.toml", &format!("{SITE}lisen = 1\n"));
     until("the mistake is found", || larder.counter("config_rejections") > refused);
-    until("it is named", || error_log(&larder).contains("conf.d/a.toml:7: site.route.lisen: unknown key"));
+    until("it is named", || larder.error_log().contains("conf.d/a.toml:7: site.route.lisen: unknown key"));
     assert_eq!(200, get(&larder, "a.test").0);
     // A key of two files.
     write(&larder, "conf.d/b.toml", "workers = 3\n");
     write(&larder, "conf.d/a.toml", SITE);
     until("both places are named", || {
-        let log = error_log(&larder);
+        let log = larder.error_log();
         log.contains("conf.d/b.toml:1: workers: the key is set twice; first at")
             && log.contains("larder.toml:2")
     });
@@ -273,7 +269,7 @@ fn a_reload_opens_and_closes_addresses() {
     );
     let with = |listen: &str| format!("listen = [{listen}]\nworkers = 2\n{site}");
     let first = "\"127.0.0.1:0\"";
-    let larder = Larder::start(Setup { config: with(first), env: Vec::new() });
+    let larder = Larder::configured(with(first));
     let mut kept = larder.client();
     assert_eq!(200, kept.get("/").status);
     let (_reserved, address) = crate::harness::reserved_address();
@@ -309,7 +305,7 @@ fn a_reload_opens_and_closes_addresses() {
     fs::write(larder.config(), text).unwrap();
     larder.signal(libc::SIGHUP);
     until("it is rejected", || larder.counter("config_rejections") > refused);
-    until("the reason is in the log", || error_log(&larder).contains("the address is in use"));
+    until("the reason is in the log", || larder.error_log().contains("the address is in use"));
     assert!(!fetch(), "the address before it is not open either");
     assert_eq!(200, larder.get("/").status);
 }
@@ -323,7 +319,7 @@ fn a_reload_switches_the_logs() {
             origin.url()
         )
     };
-    let larder = Larder::start(Setup { config: with("error = \"one.log\""), env: Vec::new() });
+    let larder = Larder::configured(with("error = \"one.log\""));
     let read = |name: &str| fs::read_to_string(larder.folder.path().join(name)).unwrap_or_default();
     let lines = |name: &str, format: &str| {
         until("lines are written", || {
@@ -372,7 +368,7 @@ fn sites_have_logs_of_their_own() {
         format!("{top}{}", parts.concat())
     };
     let own = "access_log = \"a.log\"\nlog_format = \"own {target} {status}\"\nlog_skip = 'path == \"/health\"'\nlog_when = 'status < 500'";
-    let larder = Larder::start(Setup { config: with(own), env: Vec::new() });
+    let larder = Larder::configured(with(own));
     let read = |name: &str| fs::read_to_string(larder.folder.path().join(name)).unwrap_or_default();
     let fetch = |host: &str, target: &str| {
         let mut client = larder.client();
@@ -407,7 +403,8 @@ fn sites_have_logs_of_their_own() {
     larder.signal(libc::SIGHUP);
     until("a wrong condition is rejected", || larder.counter("config_rejections") > refused);
     assert!(
-        error_log(&larder)
+        larder
+            .error_log()
             .contains("site.log_when: found 'statsu > 1'; allowed: a condition over the finished request")
     );
 }

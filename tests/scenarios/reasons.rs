@@ -2,7 +2,6 @@
 //! origin got.
 
 use crate::harness::origin::{Gate, Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::tiers::{fleet, settled};
 use crate::harness::{Larder, Memcached, Origin, until};
 use serde_json::Value;
@@ -48,13 +47,12 @@ fn answer(request: &Received) -> Vec<Script> {
 
 fn start(origin: &Origin, more: &str) -> Larder {
     let url = origin.url();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{more}[log]\naccess = \"access.log\"\nformat = \"json\"\n\
          [[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"off\"\npath = \"/off/*\"\nproxy = {{ to = [\"{url}\"] }}\n\
          cache = {{ enabled = false }}\n[[site.route]]\nname = \"pages\"\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n\
          cache = {{ max_object = \"1KiB\", private_cookies = [\"session\"] }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 fn stats(larder: &Larder) -> Value {
@@ -255,7 +253,7 @@ fn reasons_add_up_also_in_a_crowd() {
         origin.url(),
         origin.url()
     );
-    let larder = Arc::new(Larder::start(Setup { config, env: Vec::new() }));
+    let larder = Arc::new(Larder::configured(config));
     let mut crowd: Vec<_> = (0..5).map(|_| larder.client()).collect();
     for client in &mut crowd {
         client.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");

@@ -290,7 +290,7 @@ fn a_purge_stays_in_force_without_its_journal_and_the_loss_is_logged() {
             _ => std::fs::write(&journal, &older).unwrap(),
         }
         let a = on_disk(&origin, folder.path(), logged);
-        let log = || std::fs::read_to_string(a.folder.path().join("error.log")).unwrap_or_default();
+        let log = || a.error_log();
         until("doubt is told", || log().contains(" warn disk-revalidating path="));
         let asked = origin.requests();
         assert!(!a.get("/").is_hit() && !a.get("/other").is_hit(), "{damage}: everything is validated");

@@ -1,18 +1,16 @@
 //! Fields that a route sets and removes in requests to its origins.
 
 use crate::harness::http2::{Http2, request};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 use std::sync::Arc;
 
 /// larder with these keys of its only route, before an origin that stores everything and says what it was sent.
 fn before(origin: &Origin, keys: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/shop/{{id}}\"\n{keys}\n\
          proxy = {{ to = [\"{}\"] }}\n[[site.route]]\nproxy = {{ to = [\"{0}\"] }}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 fn storing() -> Origin {
@@ -59,13 +57,12 @@ fn fields_are_set_and_removed_over_both_protocols() {
 #[test]
 fn a_route_adds_to_the_fields_of_its_site() {
     let origin = storing();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\nrequest_headers = {{ set = {{ X-Site = \"s\" }}, remove = [\"X-Admin\"] }}\n\
          [[site.route]]\npath = \"/set/*\"\nrequest_headers.set = {{ X-Route = \"r\" }}\nproxy.to = [\"{0}\"]\n\
          [[site.route]]\nrequest_headers.remove = [\"X-Site\"]\nproxy.to = [\"{0}\"]\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     for path in ["/set/a", "/other"] {
         larder.client().get_with(path, "X-Site: forged\r\nX-Admin: 1\r\n");
     }
@@ -152,11 +149,10 @@ fn a_request_has_an_identifier() {
     let ids: std::collections::BTreeSet<&str> =
         received.iter().map(|it| it.field("x-request-id").unwrap()).collect();
     assert!(ids.len() == 3 && ids.iter().all(|it| it.len() == 36 && it.as_bytes()[14] == b'7'), "{ids:?}");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nclients.trusted = [\"127.0.0.1\"]\n[[site]]\nhosts = [\"*\"]\n{keys}\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let by_proxy = "X-Forwarded-For: 10.1.1.1\r\n";
     larder.client().get_with("/3", &format!("{by_proxy}X-Request-Id: of-the-proxy\r\n"));
     larder.client().get_with("/4", &format!("{by_proxy}X-Request-Id: of the proxy\r\n"));
@@ -172,13 +168,12 @@ fn the_wildcard_part_of_a_host_names_a_tenant() {
         let tenant = it.field("x-tenant").unwrap_or("none");
         format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{tenant} {}", it.target())
     });
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"h.test\", \"*.h.test\"]\n[[site.route]]\npath = \"/go/*\"\n\
          redirect.to = \"https://{{host.wildcard}}.new.test{{uri}}\"\n[[site.route]]\nrequest_headers.set.X-Tenant = \"{{host.wildcard}}\"\n\
          rewrite = \"/of/{{host.wildcard}}{{path}}\"\nproxy.to = \"{}\"\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut client = larder.client();
     let mut fetch = |host: &str, target: &str| {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Tenant: forged\r\n\r\n"));

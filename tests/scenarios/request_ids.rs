@@ -1,19 +1,17 @@
 //! The identifier of a request: one for the log, the origin and the response, at both speeds and over both protocols.
 
 use crate::harness::http2::{Http2, request};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use std::collections::BTreeSet;
 
 /// larder with these keys of its site, these routes, and a log of the identifiers.
 fn larder(origin: &Origin, top: &str, site: &str, routes: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{top}\n[log]\naccess = \"access.log\"\nformat = \"{{target}} {{request_id}} {{cache}} {{origin}} {{origin_status}}\"\n\
          [[site]]\nhosts = [\"*\"]\n{site}\n{}\n[[site.route]]\npath = \"/a*\"\nproxy = {{ to = [\"{}\"] }}\n",
         routes.replace("ORIGIN", &origin.url()),
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// The words of the log's lines, once there are this many.
@@ -169,11 +167,10 @@ fn a_route_that_does_not_use_identifiers_changes_none() {
     let origin = Origin::fixed(
         "HTTP/1.1 200 OK\nCache-Control: max-age=600\nX-Request-Id: of-the-application\n\npage",
     );
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[log]\naccess = \"access.log\"\nformat = \"json\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy.to = \"{}\"\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     for _ in 0..2 {
         let it = larder.client().get_with("/a", "X-Request-Id: of-the-client\r\n");
         assert_eq!(["of-the-application"], *it.members("x-request-id"));

@@ -7,11 +7,10 @@ use serde_json::Value;
 
 /// larder with these routes before an origin at `ORIGIN`.
 fn before(origin: &Origin, routes: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n{}\n",
         routes.replace("ORIGIN", &origin.url())
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// An origin whose pages are stored, and say which target was asked.

@@ -1,7 +1,7 @@
 //! Roles of the admin's tokens: each endpoint with each role, sessions and streams of tokens that a reload changes, and the audit log by token.
 
 use crate::harness::command::run;
-use crate::harness::server::{Setup, TOKEN};
+use crate::harness::server::TOKEN;
 use crate::harness::{Client, Larder, Origin, Response, until};
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ fn config(origin: &Origin, tokens: &str) -> String {
 }
 
 fn start(origin: &Origin) -> Larder {
-    Larder::start(Setup { config: config(origin, &tokens()), env: Vec::new() })
+    Larder::configured(config(origin, &tokens()))
 }
 
 fn fetch(larder: &Larder, token: &str, method: &str, target: &str, body: &str) -> Response {
@@ -559,7 +559,7 @@ fn a_token_of_a_file_is_replaced_by_a_reload() {
         "[[admin.tokens]]\nname = \"grafana\"\nrole = \"viewer\"\ntoken = \"file:{}\"\n",
         file.display()
     );
-    let larder = Larder::start(Setup { config: config(&origin, &section), env: Vec::new() });
+    let larder = Larder::configured(config(&origin, &section));
     let own = session(&larder, VIEWER)["token"].as_str().unwrap().to_owned();
     std::fs::write(&file, format!("{SECOND}\n")).unwrap();
     let before = larder.counter("config_reloads");

@@ -3,7 +3,6 @@
 
 use crate::harness::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2, block, frame, request};
 use crate::harness::origin::{Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 
 const CANCEL: u32 = 8;
@@ -11,7 +10,7 @@ const CANCEL: u32 = 8;
 /// Routes with limits of their own, of which `top` sets those of the server.
 fn larder(origin: &Origin, top: &str) -> Larder {
     let to = format!("proxy = {{ to = [\"{}\"] }}", origin.url());
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{top}\n[[site]]\nhosts = [\"h\"]\n\
          [[site.route]]\npath = \"/upload/*\"\nbody_size = \"100KiB\"\n{to}\n\
          [[site.route]]\npath = \"/tiny/*\"\nbody_size = \"100B\"\n{to}\n\
@@ -19,8 +18,7 @@ fn larder(origin: &Origin, top: &str) -> Larder {
          [[site.route]]\npath = \"/hasty/*\"\nbody_timeout = \"1s\"\nwrite_timeout = \"1s\"\n{to}\n\
          [[site.route]]\n{to}\n\
          [[site]]\nhosts = [\"site\"]\nbody_size = \"2KiB\"\n[[site.route]]\npath = \"/own/*\"\nbody_size = \"3KiB\"\n{to}\n[[site.route]]\n{to}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// The length of the body that came.

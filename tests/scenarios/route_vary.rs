@@ -1,14 +1,13 @@
 //! `Vary` of responses whose route was chosen by a field of the request: caches in front of larder must not mix the routes up.
 
 use crate::harness::http2::Http2;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 
 /// larder with these routes; `ORIGIN` is the key of a proxy.
 fn larder(origin: &Origin, routes: &str) -> Larder {
     let routes = routes.replace("ORIGIN", &format!("proxy.to = \"{}\"", origin.url()));
     let config = format!("listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n{routes}");
-    Larder::start(Setup { config, env: Vec::new() })
+    Larder::configured(config)
 }
 
 const ROUTES: &str = "[[site.route]]\npath = \"/api/*\"\nwhen = 'header.Accept ~ \"json\" || cookie.beta == \"1\"'\nORIGIN\n\

@@ -4,7 +4,6 @@ use crate::harness::command::run;
 use crate::harness::memcached::Memcached;
 use crate::harness::origin::Origin;
 use crate::harness::postgres::Postgres;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
 use serde_json::{Value, json};
 
@@ -38,19 +37,14 @@ fn larder_with(postgres: &Postgres, application: &str, more: &str) -> Larder {
     let notes = route("/notes/{id}", "select count(*)::int as n from notes where id <> :id", "\"notes\"");
     let application = format!("[[site.route]]\npath = \"/app/*\"\nproxy = {{ to = [\"{application}\"] }}\n");
     let database = postgres.table("follow.publication = \"larder\"");
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{database}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n{more}[[site]]\n\
          hosts = [\"*\"]\n{user}{shop}{count}{notes}{application}"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
-}
-
-fn log(larder: &Larder) -> String {
-    std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
+    ))
 }
 
 fn followed(larder: &Larder) {
-    until("the database is followed", || log(larder).contains("database-followed database="));
+    until("the database is followed", || larder.error_log().contains("database-followed database="));
 }
 
 fn is_hit(larder: &Larder, target: &str) -> bool {
@@ -135,7 +129,7 @@ fn after_a_gap_every_page_with_rows_is_validated() {
     followed(&larder);
     warm(&larder, &["/user/7"]);
     postgres.kill();
-    until("the gap is logged", || log(&larder).contains("database-not-followed"));
+    until("the gap is logged", || larder.error_log().contains("database-not-followed"));
     postgres.start_again();
     // Nothing follows this change, or it comes before the new slot.
     postgres.sql("update users set name = 'missed' where id = 7");
@@ -143,7 +137,7 @@ fn after_a_gap_every_page_with_rows_is_validated() {
         let response = larder.get("/user/7");
         response.status == 200 && response.text().contains("missed")
     });
-    until("it is followed again", || log(&larder).matches("database-followed").count() == 2);
+    until("it is followed again", || larder.error_log().matches("database-followed").count() == 2);
     warm(&larder, &["/user/7"]);
     postgres.sql("update users set name = 'seen' where id = 7");
     until("the page has the row", || body(&larder, "/user/7").contains("seen"));
@@ -156,8 +150,8 @@ fn the_log_names_the_remedy_of_each_obstacle() {
     let check = |settings: &[&str], statements: &str, remedy: &str| {
         let postgres = Postgres::with(settings, statements);
         let larder = larder(&postgres, "http://127.0.0.1:9");
-        until("the obstacle is logged", || log(&larder).contains("database-not-followed"));
-        assert!(log(&larder).contains(remedy), "{remedy}: {}", log(&larder));
+        until("the obstacle is logged", || larder.error_log().contains("database-not-followed"));
+        assert!(larder.error_log().contains(remedy), "{remedy}: {}", larder.error_log());
     };
     check(&[], TABLES, "ALTER SYSTEM SET wal_level = logical");
     let logical = ["wal_level=logical"];
@@ -189,7 +183,9 @@ fn changes_of_the_tables_and_of_the_publication_are_gaps() {
         });
     };
     let is_followed = |times: usize| {
-        until("the database is followed", || log(&larder).matches("database-followed").count() >= times);
+        until("the database is followed", || {
+            larder.error_log().matches("database-followed").count() >= times
+        });
         warm(&larder, &["/user/7"]);
     };
     is_followed(1);
@@ -219,15 +215,15 @@ fn equal_values_with_different_texts_and_tables_that_cannot_be_followed() {
     let database = postgres.table("follow.publication = \"larder\"");
     let config =
         format!("listen = [\"127.0.0.1:0\"]\nworkers = 1\n{database}\n[log]\nerror = \"error.log\"\n{route}");
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     followed(&larder);
     warm(&larder, &["/name/U7"]);
     postgres.sql("update users set shop = 77 where id = 7");
     until("the page has the row", || body(&larder, "/name/U7").contains("77"));
     postgres.sql("alter publication larder set table notes, users where (shop = 1)");
-    until("a row filter is named", || log(&larder).contains("lacks the table users"));
+    until("a row filter is named", || larder.error_log().contains("lacks the table users"));
     postgres.sql("alter publication larder set table notes, users; create table child () inherits (users)");
-    until("an inheriting table is named", || log(&larder).contains("name child in sql.rows"));
+    until("an inheriting table is named", || larder.error_log().contains("name child in sql.rows"));
 }
 
 /// A node of a fleet.
@@ -243,7 +239,7 @@ fn one_node_of_a_fleet_reads_the_changes_and_another_takes_over() {
     let mut first = node(&postgres, &memcached);
     followed(&first);
     let second = node(&postgres, &memcached);
-    until("the second node waits", || log(&second).contains("database-followed-by-another-node"));
+    until("the second node waits", || second.error_log().contains("database-followed-by-another-node"));
     let readers = || postgres.sql("select count(*) from pg_replication_slots");
     assert_eq!("1", readers());
     warm(&second, &["/user/7", "/user/8", "/count/0"]);
@@ -265,7 +261,7 @@ fn one_node_of_a_fleet_reads_the_changes_and_another_takes_over() {
     assert!(is_hit(&second, "/user/8"), "another row");
     let third = node(&postgres, &memcached);
     // The second node gives the turn to the third if its session with the database had no query for five seconds, as on a busy machine.
-    let waits = |node: &Larder| log(node).matches("database-followed-by-another-node").count();
+    let waits = |node: &Larder| node.error_log().matches("database-followed-by-another-node").count();
     until("a third node waits, or the second one again", || waits(&second) + waits(&third) >= 2);
     until("one node reads", || readers() == "1");
 }
@@ -384,11 +380,11 @@ fn a_lasting_obstacle_is_logged_once() {
     let postgres = Postgres::with(&[], TABLES);
     let larder = larder(&postgres, "http://127.0.0.1:9");
     until("the obstacle lasts", || larder.counter("database_gaps") >= 4);
-    assert_eq!(1, log(&larder).matches("database-not-followed").count(), "{}", log(&larder));
+    assert_eq!(1, larder.error_log().matches("database-not-followed").count(), "{}", larder.error_log());
     let explanation = explain(&larder, "/user/7")["sql"]["sentence"].to_string();
     assert!(explanation.contains("wal_level"), "{explanation}");
     larder.pass(601_000);
-    until("it is logged again", || log(&larder).matches("database-not-followed").count() == 2);
+    until("it is logged again", || larder.error_log().matches("database-not-followed").count() == 2);
 }
 
 /// An application whose pages have the tag that their path names, with `..` for a slash.
@@ -408,17 +404,18 @@ fn two_databases_purge_their_own_pages_and_those_without_a_name() {
     };
     let follow = "follow.publication = \"larder\"";
     let second = two.table(follow).replace("name = \"pg\"", "name = \"two\"");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{}{second}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n[[site]]\n\
          hosts = [\"*\"]\n{}{}[[site.route]]\npath = \"/app/*\"\nproxy = {{ to = [\"{}\"] }}\n",
         one.table(follow),
         route("pg"),
         route("two"),
         application.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let are_followed = |times: usize| {
-        until("they are followed", || log(&larder).matches("database-followed database=").count() == times)
+        until("they are followed", || {
+            larder.error_log().matches("database-followed database=").count() == times
+        })
     };
     are_followed(2);
     let pages = ["/pg/7", "/two/7", "/app/db:users:7", "/app/db:pg..users:7", "/app/db:two..users:7"];
@@ -448,12 +445,11 @@ fn an_application_tags_by_columns_and_empty_values() {
     let (postgres, application) = (postgres(), tagging());
     postgres.sql("alter table users replica identity full");
     let database = postgres.table("follow = { publication = \"larder\", columns = [\"users.name\"] }");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{database}\n[log]\nerror = \"error.log\"\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
         application.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     followed(&larder);
     let pages =
         ["/app/db:users:name=u7", "/app/db:users:name=u8", "/app/db:users:name=", "/app/db:pg..users:9"];

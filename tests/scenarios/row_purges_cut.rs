@@ -3,7 +3,6 @@
 use crate::harness::mariadb::MariaDb;
 use crate::harness::postgres::Postgres;
 use crate::harness::relay::{Relay, Way};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
 
 /// Users, and events in partitions by their months.
@@ -40,19 +39,16 @@ fn larder(database: &str) -> Larder {
         )
     };
     let routes = [route("users", "id"), route("events", "id"), route("events", "month")].concat();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{database}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n[[site]]\n\
          hosts = [\"*\"]\n{routes}"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
-}
-
-fn log(larder: &Larder) -> String {
-    std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
+    ))
 }
 
 fn is_followed(larder: &Larder, times: usize) {
-    until("the database is followed", || log(larder).matches("database-followed database=").count() >= times);
+    until("the database is followed", || {
+        larder.error_log().matches("database-followed database=").count() >= times
+    });
 }
 
 fn has(larder: &Larder, target: &str, text: &str) {
@@ -179,8 +175,8 @@ fn rows_of_partitions_of_postgresql_are_rows_of_their_table() {
 fn partitions_that_are_published_by_their_own_names_are_an_obstacle() {
     let postgres = postgres("");
     let larder = larder(&postgres.table("follow.publication = \"larder\""));
-    until("the obstacle is logged", || log(&larder).contains("database-not-followed"));
-    assert!(log(&larder).contains("SET (publish_via_partition_root = true)"), "{}", log(&larder));
+    until("the obstacle is logged", || larder.error_log().contains("database-not-followed"));
+    assert!(larder.error_log().contains("SET (publish_via_partition_root = true)"), "{}", larder.error_log());
     postgres.sql("alter publication larder set (publish_via_partition_root = true)");
     is_followed(&larder, 1);
 }

@@ -4,7 +4,6 @@
 use super::sql_sqlite::Sqlite;
 use crate::harness::mariadb::MariaDb;
 use crate::harness::postgres::Postgres;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, TIMEOUT, until};
 use std::time::Instant;
 
@@ -15,13 +14,12 @@ fn changes() -> usize {
 }
 
 fn larder(database: &str) -> Larder {
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{database}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n[[site]]\n\
          hosts = [\"*\"]\n[[site.route]]\npath = \"/user/{{id}}\"\nsql = {{ query = \"select name from users where id = :id\", \
          parameters = {{ id = \"path int\" }}, rows = [\"users.id = :id\"] }}\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    ));
+    let log = || larder.error_log();
     until("the database is followed", || log().contains("database-followed database="));
     larder
 }

@@ -3,7 +3,6 @@
 
 use crate::harness::mariadb::MariaDb;
 use crate::harness::postgres::Postgres;
-use crate::harness::server::Setup;
 use crate::harness::tiers::{disk, killed, written};
 use crate::harness::{Larder, until};
 use std::path::Path;
@@ -26,20 +25,15 @@ fn larder(database: &str, folder: &Path) -> Larder {
         )
     };
     let routes = [route("/user", ", rows = [\"users.id = :id\"]"), route("/plain", "")].concat();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{database}\n[cache]\ndefault_ttl = \"1d\"\n{}[log]\nerror = \"error.log\"\n[[site]]\n\
          hosts = [\"*\"]\n{routes}",
         disk(folder)
-    );
-    Larder::start(Setup { config, env: Vec::new() })
-}
-
-fn log(larder: &Larder) -> String {
-    std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
+    ))
 }
 
 fn is_followed(larder: &Larder) {
-    until("the database is followed", || log(larder).contains("database-followed database="));
+    until("the database is followed", || larder.error_log().contains("database-followed database="));
 }
 
 /// Changes rows until `end`, 1000 times at most: one at a time and several in a transaction, and counts the rounds.

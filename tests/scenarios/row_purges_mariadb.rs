@@ -4,7 +4,6 @@ use crate::harness::command::run;
 use crate::harness::mariadb::MariaDb;
 use crate::harness::memcached::Memcached;
 use crate::harness::origin::Origin;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
 use serde_json::{Value, json};
 use std::cell::Cell;
@@ -65,15 +64,10 @@ fn larder_with(maria: &MariaDb, application: &str, more: &str) -> Larder {
     .concat();
     let application = format!("[[site.route]]\npath = \"/app/*\"\nproxy = {{ to = [\"{application}\"] }}\n");
     let database = maria.table(FOLLOW);
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{database}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n{more}[[site]]\n\
          hosts = [\"*\"]\n{all}{application}"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
-}
-
-fn log(larder: &Larder) -> String {
-    std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
+    ))
 }
 
 fn followed(larder: &Larder) {
@@ -81,7 +75,9 @@ fn followed(larder: &Larder) {
 }
 
 fn is_followed(larder: &Larder, times: usize) {
-    until("the database is followed", || log(larder).matches("database-followed database=").count() >= times);
+    until("the database is followed", || {
+        larder.error_log().matches("database-followed database=").count() >= times
+    });
 }
 
 fn is_hit(larder: &Larder, target: &str) -> bool {
@@ -185,8 +181,13 @@ fn inserts_deletes_transactions_and_emptied_tables() {
     sql(&maria, "set foreign_key_checks = 0; truncate users");
     lacks(&larder, "/user/8", "xa");
     has(&larder, "/count/0", "\"0\"");
-    assert_eq!(1, log(&larder).matches("database-followed database=").count(), "{}", log(&larder));
-    assert!(!log(&larder).contains("database-not-followed"), "{}", log(&larder));
+    assert_eq!(
+        1,
+        larder.error_log().matches("database-followed database=").count(),
+        "{}",
+        larder.error_log()
+    );
+    assert!(!larder.error_log().contains("database-not-followed"), "{}", larder.error_log());
 }
 
 #[test]
@@ -241,7 +242,12 @@ fn changed_tables_texts_and_short_images() {
     warm(&larder, &all);
     sql(&maria, "update users set name = 'renamed' where id = 7");
     has(&larder, "/user/7", "renamed");
-    assert_eq!(1, log(&larder).matches("database-followed database=").count(), "{}", log(&larder));
+    assert_eq!(
+        1,
+        larder.error_log().matches("database-followed database=").count(),
+        "{}",
+        larder.error_log()
+    );
 }
 
 #[test]
@@ -284,8 +290,13 @@ fn a_table_that_is_not_known_is_looked_for_once() {
     has(&larder, "/user/7", "two");
     assert!(is_hit(&larder, "/user/8"), "another row");
     assert_eq!(looked, tables(), "the sequence is looked for once");
-    assert_eq!(1, log(&larder).matches("database-followed database=").count(), "{}", log(&larder));
-    assert!(!log(&larder).contains("database-not-followed"), "{}", log(&larder));
+    assert_eq!(
+        1,
+        larder.error_log().matches("database-followed database=").count(),
+        "{}",
+        larder.error_log()
+    );
+    assert!(!larder.error_log().contains("database-not-followed"), "{}", larder.error_log());
 }
 
 #[test]
@@ -311,7 +322,7 @@ fn after_a_gap_every_page_with_rows_is_validated() {
     is_followed(&larder, 2);
     warm(&larder, &["/user/7"]);
     maria.kill();
-    until("the gap is logged", || log(&larder).matches("database-not-followed").count() == 2);
+    until("the gap is logged", || larder.error_log().matches("database-not-followed").count() == 2);
     maria.start_again();
     // No node follows this change, and its file is gone.
     sql(
@@ -335,8 +346,8 @@ fn the_log_and_check_name_the_remedy_of_each_obstacle() {
     let check = |settings: &[&str], statements: &str, remedy: &str| {
         let maria = MariaDb::with(settings, statements);
         let larder = larder(&maria, "http://127.0.0.1:9");
-        until("the obstacle is logged", || log(&larder).contains("database-not-followed"));
-        assert!(log(&larder).contains(remedy), "{remedy}: {}", log(&larder));
+        until("the obstacle is logged", || larder.error_log().contains("database-not-followed"));
+        assert!(larder.error_log().contains(remedy), "{remedy}: {}", larder.error_log());
         let output = run(larder.folder.path(), &["check", "-c", "larder.toml", "--connect"]);
         assert!(output.code == 1 && output.out.contains(remedy), "{remedy}: {output:?}");
     };
@@ -364,11 +375,11 @@ fn the_log_and_check_name_the_remedy_of_each_obstacle() {
     assert!(output().contains("run `SET GLOBAL binlog_row_image = 'FULL'`"), "{}", output());
     // The server becomes a replica while it is followed.
     maria.sql("change master to master_host = '127.0.0.1', master_port = 9, master_user = 'a'; start slave");
-    until("the gap is logged", || log(&larder).contains("changes of other servers are missing"));
+    until("the gap is logged", || larder.error_log().contains("changes of other servers are missing"));
     maria.sql("stop slave");
     is_followed(&larder, 2);
     sql(&maria, "rename table notes to Notes");
-    until("a name in other letters is named", || log(&larder).contains("write Notes in sql.rows"));
+    until("a name in other letters is named", || larder.error_log().contains("write Notes in sql.rows"));
 }
 
 /// A node of a fleet.
@@ -384,7 +395,7 @@ fn one_node_of_a_fleet_reads_the_log_and_another_takes_over() {
     let mut first = node(&maria, &memcached);
     followed(&first);
     let second = node(&maria, &memcached);
-    until("the second node waits", || log(&second).contains("database-followed-by-another-node"));
+    until("the second node waits", || second.error_log().contains("database-followed-by-another-node"));
     let readers =
         || maria.sql("select count(*) from information_schema.processlist where command like 'Binlog Dump%'");
     assert_eq!("1", readers());
@@ -492,12 +503,11 @@ fn after_random_changes_every_page_is_that_of_a_new_query() {
         route("zz", "select n from zz where n <> :v", "int", "zz"),
     ]
     .concat();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n[[site]]\n\
          hosts = [\"*\"]\n{routes}",
         maria.table(FOLLOW)
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     followed(&larder);
     let mut pages: Vec<String> = (0..14).map(|it| format!("id/{it}")).collect();
     pages.extend((0..4).flat_map(|it| [format!("a/{it}"), format!("p/{it}"), format!("b/b{it}")]));
@@ -533,5 +543,5 @@ fn after_random_changes_every_page_is_that_of_a_new_query() {
         }
     }
     assert!(hits > 100, "pages are stored: {hits}");
-    assert!(!log(&larder).contains("database-not-followed"), "{}", log(&larder));
+    assert!(!larder.error_log().contains("database-not-followed"), "{}", larder.error_log());
 }

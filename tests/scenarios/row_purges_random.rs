@@ -3,7 +3,6 @@
 
 use super::sql_sqlite::Sqlite;
 use crate::harness::postgres::Postgres;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
 use std::fmt::Write as _;
 
@@ -235,17 +234,12 @@ fn larder(database: &str, tables: &[Table]) -> (Larder, Vec<String>) {
         routes += &of_table.0;
         pages.extend(of_table.1);
     }
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{database}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n[[site]]\n\
          hosts = [\"*\"]\n{routes}"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
-    until("the database is followed", || log(&larder).contains("database-followed database="));
+    ));
+    until("the database is followed", || larder.error_log().contains("database-followed database="));
     (larder, pages)
-}
-
-fn log(larder: &Larder) -> String {
-    std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
 }
 
 /// Runs random transactions, and compares each page with a new query after each of them.
@@ -265,7 +259,7 @@ fn check(system: System, seed: u64, tables: &[Table], database: &str, run: impl 
             // A change of the form of a table takes a second to be seen.
             until(&format!("seed {seed}, step {step}: /{page} after {changes}; tables: {}", shape()), || {
                 let (stored, new) = (larder.get(&format!("/{page}")), larder.get(&format!("/new/{page}")));
-                assert_eq!(200, new.status, "seed {seed}, step {step}: {page}: {}", log(&larder));
+                assert_eq!(200, new.status, "seed {seed}, step {step}: {page}: {}", larder.error_log());
                 stored.text() == new.text()
             });
         }

@@ -1,7 +1,6 @@
 //! Statement 26, through the binary: no source of a script leaves as text, whatever name, symbolic link, route or field asks for it.
 
 use crate::harness::http2::Http2;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -87,7 +86,7 @@ fn serve(files: &str) -> (tempfile::TempDir, Larder, Origin) {
         folder.path(),
         origin.url()
     );
-    (folder, Larder::start(Setup { config, env: Vec::new() }), origin)
+    (folder, Larder::configured(config), origin)
 }
 
 fn targets() -> impl Iterator<Item = String> {

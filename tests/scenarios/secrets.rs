@@ -112,14 +112,8 @@ fn run(folder: &Path, arguments: &[&str]) -> Ended {
 /// The status and the text of an answer of the admin, which has no secret.
 #[track_caller]
 fn asked(larder: &Larder, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
-    let mut client = crate::harness::Client::connect(larder.admin);
     let body = body.map(Value::to_string).unwrap_or_default();
-    client.send(format!(
-        "{method} {path} HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
-        larder.admin_lines(),
-        body.len()
-    ));
-    let answer = client.read();
+    let answer = larder.admin_send(method, path, &body).read();
     let text = answer.text();
     is_clean(&format!("{method} {path} {body}"), &text);
     is_clean(path, &format!("{answer:?}"));
@@ -392,15 +386,9 @@ fn mistakes_show_no_secret() {
 fn the_audit_has_no_text_of_a_configuration() {
     let larder = guarded(&echo());
     let body = json!({ "text": format!("site.access.jwt.secret = \"{MARK}\""), "base": "x" });
-    let mut client = crate::harness::Client::connect(larder.admin);
     let body = body.to_string();
     assert!(body.len() < 200);
-    client.send(format!(
-        "PUT /api/v1/config HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
-        larder.admin_lines(),
-        body.len()
-    ));
-    assert_eq!(409, client.read().status);
+    assert_eq!(409, larder.admin_send("PUT", "/api/v1/config", &body).read().status);
     until("it is logged", || {
         fs::read_to_string(larder.folder.path().join("error.log"))
             .is_ok_and(|it| it.contains("admin-refused"))
@@ -611,16 +599,10 @@ fn the_audit_has_no_field_of_a_request_to_explain() {
         json!({ "url": "http://h/", "unknown": MARK }),
     ] {
         let body = body.to_string();
-        let mut client = crate::harness::Client::connect(larder.admin);
-        client.send(format!(
-            "POST /api/v1/explain HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
-            larder.admin_lines(),
-            body.len()
-        ));
-        let response = client.read();
+        let response = larder.admin_send("POST", "/api/v1/explain", &body).read();
         assert!(response.status >= 400, "{response:?}");
     }
-    let log = || fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = || larder.error_log();
     until("they are logged", || log().matches("path=/api/v1/explain").count() >= 3);
     logs_are_clean(&larder);
     let audit = larder.admin_get("/api/v1/audit").text();

@@ -7,7 +7,6 @@ mod tiers;
 mod warmed;
 
 use crate::harness::origin::{Gate, Script};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response, until};
 use applications::{Site, Visitor, pages};
 use std::sync::Arc;
@@ -29,12 +28,11 @@ fn origin() -> (Origin, Site) {
 }
 
 fn before(origin: &Origin) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
          proxy = {{ to = [\"{}\"], first_byte_timeout = \"300ms\" }}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// Ways to ask for a page, and what they are called where one fails. `{tag}` stands for the entity tag that the first visitor was given.

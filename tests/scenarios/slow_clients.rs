@@ -2,7 +2,6 @@
 //! are freed.
 
 use crate::harness::origin::{Gate, Script};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -255,12 +254,11 @@ fn half_closed_clients_have_their_answers() {
 fn a_minimum_rate_cuts_off_a_dripping_client() {
     let origin = origin();
     let limits = "[limits]\nbody_timeout = \"5s\"\nmin_rate = \"1KiB\"\n";
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{}\"] }}\n{limits}",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut client = larder.client();
     client.send("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n");
     client.stream.set_nonblocking(true).unwrap();

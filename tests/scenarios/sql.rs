@@ -2,17 +2,15 @@
 
 use crate::harness::http2::{Http2, RST_STREAM, frame, request};
 use crate::harness::postgres::Postgres;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Response, until};
 
 /// A larder with a `[[database]]` and routes: a path, and the lines of the route.
 pub(super) fn larder(database: &str, routes: &[(&str, &str)]) -> Larder {
     let route = |(path, lines): &(&str, &str)| format!("[[site.route]]\npath = \"{path}\"\n{lines}\n");
     let routes: String = routes.iter().map(route).collect();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{database}\n[log]\naccess = \"off\"\nerror = \"error.log\"\n[[site]]\nhosts = [\"*\"]\n{routes}"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 pub(super) fn query(sql: &str, more: &str) -> String {
@@ -79,7 +77,7 @@ fn each_type_has_one_form() {
     for _ in 0..2 {
         // The second time with the prepared statement.
         let answer = larder.get("/types");
-        let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+        let log = larder.error_log();
         assert_eq!((200, Some("application/json")), (answer.status, answer.field("content-type")), "{log}");
         let expect: Vec<String> =
             TYPES.iter().enumerate().map(|(at, it)| format!("\"c{at}\":{}", it.1)).collect();
@@ -124,7 +122,7 @@ fn formats_and_unsendable_rows() {
     assert_eq!("{\"id\":1,\"name\":\"a,b\"}", text("/one/1"));
     let none = larder.get("/one/7");
     assert_eq!((404, Some("application/problem+json")), (none.status, none.field("content-type")));
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = || larder.error_log();
     for (target, why) in [
         ("/one", "several rows"),
         ("/twice", "two columns are named"),

@@ -88,7 +88,7 @@ fn each_type_has_one_form() {
     for _ in 0..2 {
         // The second time with the prepared statement.
         let answer = larder.get("/types");
-        let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+        let log = larder.error_log();
         assert_eq!((200, Some("application/json")), (answer.status, answer.field("content-type")), "{log}");
         let expect: Vec<String> =
             TYPES.iter().enumerate().map(|(at, it)| format!("\"c{at}\":{}", it.2)).collect();
@@ -151,7 +151,7 @@ fn reading_is_all_that_a_query_may() {
     let _ = larder.get("/lock");
     let send = |target: &str, body: &str| post(&larder, target, "application/json", body);
     let made = send("/new", "{\"name\":\"b'); drop table t; -- \"}");
-    let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = larder.error_log();
     assert_eq!(
         (200, "{\"id\":2,\"name\":\"b'); drop table t; -- \"}"),
         (made.status, &*made.text()),

@@ -71,7 +71,7 @@ fn a_million_rows_of_postgresql_take_little_memory_and_one_of_them_purges_its_pa
     );
     let most = growth(&larder, || assert_eq!("1", postgres.sql(&running), "the query has not ended"));
     assert!(most <= MOST, "a million rows take {most} bytes");
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = || larder.error_log();
     until("the database is followed", || log().contains("database-followed database="));
     let pages: Vec<String> = (1..=60).flat_map(|it| [format!("/id/{it}"), format!("/shop/{it}")]).collect();
     for page in &pages {

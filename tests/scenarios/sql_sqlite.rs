@@ -62,10 +62,6 @@ fn computes(larder: &Larder) -> bool {
     )
 }
 
-fn log(larder: &Larder) -> String {
-    std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
-}
-
 /// A query without an end, and without rows.
 const ENDLESS: &str =
     "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) as n from c";
@@ -112,7 +108,9 @@ fn types_formats_and_parameters() {
     }
     assert_eq!("id,name\r\n1,\"a,b\"\"\"\r\n2,\r\n", text("/csv"));
     assert_eq!(502, larder.get("/large").status);
-    until("the log names the column", || log(&larder).contains("a value of column \\\"n\\\" is beyond 2^53"));
+    until("the log names the column", || {
+        larder.error_log().contains("a value of column \\\"n\\\" is beyond 2^53")
+    });
     assert_eq!("[{\"n\":9007199254740993}]", text("/large/json"));
     assert_eq!(("{\"id\":2}".to_owned(), 404), (text("/one?id=2"), larder.get("/one?id=3").status));
     let target = "/bound?i=1&d=12.50&b=true&t=2026-01-31T12:00:00%2b02:00&s='%20or%201=1";
@@ -295,7 +293,7 @@ fn a_followed_file_that_is_replaced_or_removed() {
     let response = larder.admin_post("/api/v1/explain", &json!({ "url": url }).to_string()).text();
     assert!(response.contains("\"grade\":\"database\""), "{response}");
     std::fs::remove_file(sqlite.path()).unwrap();
-    until("the log says why", || log(&larder).contains("database-not-followed database=lite"));
+    until("the log says why", || larder.error_log().contains("database-not-followed database=lite"));
     until("no page is used any more", || larder.get("/t").status == 502);
 }
 
@@ -328,7 +326,7 @@ fn the_operators_stale_if_error_holds_for_pages_of_a_database_that_is_gone() {
     shows(&larder, "x");
     let away = sqlite.folder.path().join("away.db");
     std::fs::rename(sqlite.path(), &away).unwrap();
-    until("the log says why", || log(&larder).contains("database-not-followed database=lite"));
+    until("the log says why", || larder.error_log().contains("database-not-followed database=lite"));
     until("it is served stale", || {
         let page = larder.get("/t");
         assert_eq!((200, "[{\"a\":\"x\"}]"), (page.status, &*page.text()));
@@ -382,7 +380,7 @@ fn following_with(sqlite: &Sqlite, cached: &str) -> Larder {
     let write = query("update t set a = 'mine'", ", write = true");
     let routes = [("/t", &*list), ("/t/{id}", &*one), ("/w", &*write)];
     let larder = larder(&sqlite.table("follow.interval = \"10ms\""), &routes);
-    until("the file is followed", || log(&larder).contains("database-followed database=lite"));
+    until("the file is followed", || larder.error_log().contains("database-followed database=lite"));
     larder
 }
 

@@ -34,7 +34,7 @@ fn identities(scheme: &str, place: &str, authority: &Authority) {
             continue;
         }
         assert_eq!(502, answer.status, "{tls}");
-        let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+        let log = || larder.error_log();
         until("the log says why", || log().contains("TLS") && log().contains(expect));
     }
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ fn mariadb() {
     let tls = database("mysql+tls", &format!("127.0.0.1:{}/shop", other.port()), "verify = false", "");
     let cancelled = larder(&tls, &[("/", &query("select 1 as a", ""))]);
     assert_eq!(502, cancelled.get("/").status);
-    let log = || std::fs::read_to_string(cancelled.folder.path().join("error.log")).unwrap_or_default();
+    let log = || cancelled.error_log();
     until("the log says why", || log().contains("it has no TLS"));
 }
 

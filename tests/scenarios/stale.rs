@@ -2,7 +2,6 @@
 
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::pages::Second::{Hit, Miss, Stale, Validates};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Pages, Response, until};
 
 /// Stores `first`, lets it go stale by `seconds`, then the origin does `second`.
@@ -190,12 +189,11 @@ fn an_origin_that_is_silent_is_stood_in_for() {
         0 => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=10\nETag: \"a\"\n\nold"))],
         _ => vec![Script::Gate(held.clone())],
     });
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
          proxy = {{ to = [\"{}\"], first_byte_timeout = \"2s\" }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     larder.get("/");
     larder.advance(15);
     for lines in ["", "Authorization: x\r\n", "Range: bytes=0-2\r\n"] {

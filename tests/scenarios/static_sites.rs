@@ -1,7 +1,6 @@
 //! Static sites through the binary: `larder serve`, the files that a path may mean, compressed forms and pages for absent
 //! paths, over HTTP/1.1 and HTTP/2, from the disk and from the open-file cache.
 
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Response, command, http2};
 use larder_gateway::coding::codec;
 use larder_semantics::coding::Coding;
@@ -51,7 +50,7 @@ fn configured(files: &str) -> (tempfile::TempDir, Larder) {
          files = {{ root = {:?}, {files} }}\n",
         folder.path()
     );
-    (folder, Larder::start(Setup { config, env: Vec::new() }))
+    (folder, Larder::configured(config))
 }
 
 /// What both protocols answer, at both speeds: status and body or target.

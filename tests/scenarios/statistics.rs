@@ -4,7 +4,6 @@ mod exported;
 mod memory;
 
 use crate::harness::origin::{Gate, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::tiers::{disk, killed, written};
 use crate::harness::{Client, Larder, Origin, until};
 use larder_gateway::coding::codec;
@@ -75,7 +74,7 @@ fn fetch(larder: &Larder, method: &str, host: &str, target: &str) {
 #[test]
 fn each_request_counts_for_its_route_its_site_and_its_origin() {
     let (one, other) = (origin(), origin());
-    let larder = Larder::start(Setup { config: two_sites("true", &one, &other), env: Vec::new() });
+    let larder = Larder::configured(two_sites("true", &one, &other));
     for (host, target, times) in [
         ("a.test", "/x", 3),
         ("b.test", "/x", 1),
@@ -115,7 +114,7 @@ fn each_request_counts_for_its_route_its_site_and_its_origin() {
 #[test]
 fn a_hit_saves_the_time_of_responses_that_are_stored() {
     let one = origin();
-    let larder = Larder::start(Setup { config: two_sites("true", &one, &one), env: Vec::new() });
+    let larder = Larder::configured(two_sites("true", &one, &one));
     let saved = |requests| {
         route(&larder, "a.test/*", requests);
         stats(&larder)["saved"]["origin_us"].as_u64().unwrap()
@@ -131,7 +130,7 @@ fn a_hit_saves_the_time_of_responses_that_are_stored() {
 #[test]
 fn a_response_has_the_detail_that_was_requested_and_in_gzip_the_same() {
     let (one, other) = (origin(), origin());
-    let larder = Larder::start(Setup { config: two_sites("true", &one, &other), env: Vec::new() });
+    let larder = Larder::configured(two_sites("true", &one, &other));
     fetch(&larder, "GET", "a.test", "/missing");
     fetch(&larder, "GET", "c.test", "/missing");
     route(&larder, "*/*", 1);
@@ -271,7 +270,7 @@ fn a_failure_of_the_origin_is_counted() {
 #[test]
 fn a_reload_keeps_the_numbers_and_can_switch_counting_off() {
     let (one, other) = (origin(), origin());
-    let larder = Larder::start(Setup { config: two_sites("true", &one, &other), env: Vec::new() });
+    let larder = Larder::configured(two_sites("true", &one, &other));
     fetch(&larder, "GET", "a.test", "/x");
     assert_eq!("requests=1 misses=1 origin_requests=1", route(&larder, "a.test/*", 1));
     let reload = |statistics: &str, times: u64| {

@@ -2,7 +2,6 @@
 
 use crate::harness::http2::{END_STREAM, Http2, request};
 use crate::harness::origin::{Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Response};
 use std::collections::BTreeSet;
 
@@ -26,12 +25,11 @@ fn three() -> [Origin; 3] {
 
 fn before(to: &[String], proxy: &str, cache: &str) -> Larder {
     let to: Vec<_> = to.iter().map(|it| format!("\"{it}\"")).collect();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          cache = {{ {cache} }}\nproxy = {{ to = [{}], balance = \"round_robin\", sticky = {{ cookie = \"at\" {proxy} }} }}\n",
         to.join(", ")
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 fn urls(origins: &[Origin]) -> Vec<String> {
@@ -145,12 +143,11 @@ fn a_forged_cookie_chooses_no_origin() {
 fn a_drained_origin_keeps_its_clients_and_an_ejected_one_does_not() {
     let application = application("x");
     let process = || {
-        let config = format!(
+        Larder::configured(format!(
             "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\nresponse_headers = {{ set = {{ \"X-By\" = \"{{listener}}\" }} }}\n\
              [[site.route]]\ncache = {{ enabled = false }}\nproxy = {{ to = [\"{}\"] }}\n",
             application.url()
-        );
-        Larder::start(Setup { config, env: Vec::new() })
+        ))
     };
     let (a, b) = (process(), process());
     let url = |it: &Larder| format!("http://{}", it.address);

@@ -1,6 +1,5 @@
 //! The live stream of finished requests: its listeners, and its end.
 
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use serde_json::Value;
 
@@ -74,11 +73,10 @@ fn ask_for(larder: &Larder, filter: &str, more: &str) -> Client {
 /// Two routes, one of them named.
 fn site(origin: &Origin) -> Larder {
     let url = origin.url();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"api\"\npath = \"/api/*\"\n\
          proxy = {{ to = [\"{url}\"] }}\n[[site.route]]\nproxy = {{ to = [\"{url}\"] }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// An origin that is not asked.

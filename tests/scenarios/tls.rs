@@ -4,7 +4,6 @@
 use crate::harness::command;
 use crate::harness::origin::Script;
 use crate::harness::secure::{Authority, End, Trusting, counts, der};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use rustls::version::{TLS12, TLS13};
 use std::io::{Read, Write};
@@ -21,11 +20,10 @@ mod sites;
 fn before(origin: &Origin, certificates: &[String], more: &str) -> Larder {
     let url = format!("http://{}", origin.address);
     let list = certificates.join(", ");
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\"]\nworkers = 2\n[tls]\ncertificates = [{list}]\n{more}\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 fn pages() -> Origin {
@@ -246,7 +244,7 @@ fn a_broken_key_leaves_the_one_before_in_use() {
     std::fs::write(authority.path("one.key"), &key[..key.len() / 2]).unwrap();
     counts(&larder, "config_rejections", 1);
     let health = || larder.admin_get("/api/v1/health").text();
-    let logged = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let logged = || larder.error_log();
     until("it is shown", || health().contains("one.key"));
     until("it is logged", || logged().contains(" certificates-rejected "));
     assert!(is_served());
@@ -439,12 +437,11 @@ fn the_scheme_is_part_of_the_key_and_sent_to_the_origin() {
     let socket = authority.path("clear.sock");
     let url = format!("http://{}", origin.address);
     let list = authority.sign("one", &["one.test"]);
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\", \"unix:{}\"]\n[tls]\ncertificates = [{list}]\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n",
         socket.display()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let clear = || {
         let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
         stream.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
@@ -544,11 +541,10 @@ fn the_access_log_has_the_tls_facts_of_a_client() {
     authority.sign_with("me", &["me.test"], |it| {
         it.distinguished_name.push(rcgen::DnType::CommonName, "ann, CN=root");
     });
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\"]\n[log]\naccess = {log:?}\nformat = {format:?}\n[tls]\ncertificates = [{certificate}]\n\
          client_auth = \"optional\"\nclient_ca = {ca:?}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     for (version, target) in [(&TLS12, "/12"), (&TLS13, "/13")] {
         let client = authority.trusting().only(version);
         let shows = client.clone().showing(&authority, "me");
@@ -640,13 +636,7 @@ fn a_wrong_certificate_is_reported_with_its_place_by_check_and_reload() {
     let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
     let admin = |method: &str, path: &str, body: serde_json::Value| {
         let body = body.to_string();
-        let mut client = Client::connect(larder.admin);
-        client.send(format!(
-            "{method} /api/v1/config{path} HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
-            larder.admin_lines(),
-            body.len()
-        ));
-        let answer = client.read();
+        let answer = larder.admin_send(method, &format!("/api/v1/config{path}"), &body).read();
         (answer.status, serde_json::from_str::<serde_json::Value>(&answer.text()).unwrap())
     };
     let report: serde_json::Value = serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap();

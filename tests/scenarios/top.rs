@@ -1,7 +1,6 @@
 //! The URLs that weigh most, over the API and in the terminal.
 
 use crate::harness::command::{run, run_unread};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 use serde_json::Value;
 
@@ -13,11 +12,10 @@ fn site() -> (Origin, Larder) {
         _ => "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nsmall".to_owned(),
     });
     let url = origin.url();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"pages\"\n\
          proxy = {{ to = [\"{url}\"] }}\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     // Each on a connection of its own, so that both workers have a share.
     (0..12).for_each(|_| drop(larder.get("/often")));
     (0..4).for_each(|_| drop(larder.get("/never")));

@@ -2,7 +2,7 @@
 
 use crate::harness::http2::{self, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, Http2, block, frame};
 use crate::harness::origin::{Gate, Script, response};
-use crate::harness::server::{Setup, TOKEN, binary};
+use crate::harness::server::{TOKEN, binary};
 use crate::harness::tiers::{disk, killed, of_size, written};
 use crate::harness::{Client, Larder, Origin, command, until};
 use serde_json::{Value, json};
@@ -21,12 +21,11 @@ fn lasts() {
 }
 
 fn before(origin: &Origin, route: &str) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{}\"] }}\n{route}\n",
         origin.address
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// An origin that thinks before its head, and again within its body.
@@ -591,13 +590,12 @@ fn a_read_of_the_disk_tells_its_wait_and_its_reading() {
     const READS: usize = 4;
     let (folder, origin) = (tempfile::tempdir().unwrap(), of_size());
     let start = || {
-        let config = format!(
+        Larder::configured(format!(
             "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{}readers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
              trace = 1\nproxy = {{ to = [\"{}\"] }}\n",
             disk(folder.path()),
             origin.url()
-        );
-        Larder::start(Setup { config, env: Vec::new() })
+        ))
     };
     let first = start();
     let targets: Vec<String> = (0..READS).map(|it| format!("/{}", 400_000 + it)).collect();

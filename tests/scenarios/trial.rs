@@ -4,7 +4,6 @@
 use super::configuring::admin;
 use crate::harness::command::run;
 use crate::harness::origin::{Received, Script, response};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +31,7 @@ fn answer(request: &Received) -> Vec<Script> {
 
 /// A larder with these routes, each with its path and further keys; `{origin}` is the address of the origin.
 fn start(origin: &Origin, routes: &[(&str, &str)]) -> Larder {
-    Larder::start(Setup { config: configuration(origin, routes), env: Vec::new() })
+    Larder::configured(configuration(origin, routes))
 }
 
 fn configuration(origin: &Origin, routes: &[(&str, &str)]) -> String {
@@ -262,7 +261,7 @@ fn a_predicted_hit_ratio_is_the_one_that_the_server_then_has() {
         assert!(lists.iter().any(|it| it.starts_with(kind)) || is_more, "{lists:?}");
 
         let config = configuration(&origin, &routes).replace(change.0, change.1);
-        let applied = Larder::start(Setup { config, env: Vec::new() });
+        let applied = Larder::configured(config);
         visit(&applied, 40);
         let real = tried(&applied, "workers = 2", "workers = 2 # the same");
         let measured = ratio(&real, "measured");

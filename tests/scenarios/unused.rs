@@ -2,7 +2,6 @@
 
 use crate::harness::command::run;
 use crate::harness::http2::Http2;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin};
 
 /// The errors of `larder check` and of `larder run` about this file.
@@ -45,11 +44,10 @@ fn a_redirect_to_https_without_tls_is_refused() {
 #[test]
 fn a_port_alone_is_every_interface() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\nhere");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\":0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let other = std::net::SocketAddr::from(([127, 0, 0, 2], larder.address.port()));
     assert_eq!("here", Client::connect(other).get("/").text());
 }
@@ -57,13 +55,12 @@ fn a_port_alone_is_every_interface() {
 #[test]
 fn a_route_is_without_the_rules_of_its_site() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: public, max-age=600\n\npage");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\ncsp = \"default-src 'self'\"\naccess = {{ deny = [\"127.0.0.1\"] }}\n\
          [[site.route]]\npath = \"/open/*\"\nproxy = {{ to = [\"{0}\"] }}\naccess = {{ inherit = false }}\ncsp = \"off\"\n\
          [[site.route]]\nproxy = {{ to = [\"{0}\"] }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let refused = larder.get("/a");
     assert_eq!((403, Some("default-src 'self'")), (refused.status, refused.field("content-security-policy")));
     let mut http2 = Http2::connect(&larder);

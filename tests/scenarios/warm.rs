@@ -3,7 +3,6 @@
 use crate::harness::command::{Ended, run};
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, server, until};
 use larder_gateway::coding::codec::{self, CodecLevels};
 use larder_semantics::coding::Coding;
@@ -212,11 +211,10 @@ fn an_answer_of_500_is_no_page() {
 /// A larder that listens so, with a certificate for `h`.
 fn listening(origin: &Origin, authority: &Authority, listen: &str) -> Larder {
     let (url, certificate) = (format!("http://{}", origin.address), authority.sign("one", &["h"]));
-    let config = format!(
+    Larder::configured(format!(
         "listen = [{listen}]\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// What a visitor of `https://h` gets.

@@ -4,7 +4,6 @@
 use super::access::larder;
 use super::access_basic::{ALICES, BOBS, users};
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin};
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -172,11 +171,10 @@ fn the_scheme_of_a_trusted_proxy_counts_everywhere() {
          respond.body = \"{{scheme}}\"\n[[site.route]]\n{PROXY}\n"
     );
     let clients = "clients.trusted = [\"127.0.0.1\"]\n";
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{clients}[[site]]\nhosts = [\"*\"]\n{}",
         site.replace("{origin}", &origin.url())
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let https = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n";
     assert_eq!(308, larder.get("/").status);
     assert_eq!(308, larder.client().get_with("/", "X-Forwarded-Proto: http\r\n").status);
@@ -285,12 +283,11 @@ fn a_redirect_to_https_names_the_bound_port() {
     let socket = folder.path().join("clear.sock");
     let authority = Authority::new();
     let list = authority.sign("one", &["one.test"]);
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\", \"unix:{}\"]\n[tls]\ncertificates = [{list}]\n[[site]]\nhosts = [\"one.test\"]\n\
          redirect_https = true\n[[site.route]]\nrespond.body = \"a\"\n",
         socket.display()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let place = format!("https://one.test:{}/a", larder.address.port());
     let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
     stream.write_all(b"GET /a HTTP/1.1\r\nHost: one.test:8080\r\nConnection: close\r\n\r\n").unwrap();

@@ -5,7 +5,6 @@ use crate::harness::http2::{END_STREAM, Http2, request};
 use crate::harness::mariadb::MariaDb;
 use crate::harness::origin::Place;
 use crate::harness::php::PhpFpm;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Response};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -53,14 +52,13 @@ impl Blog {
     fn install() -> Self {
         let (maria, fpm, folder) = (MariaDb::start(""), PhpFpm::start(3), tempfile::tempdir().unwrap());
         copy(folder.path());
-        let config = format!(
+        let larder = Larder::configured(format!(
             "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
              php = {{ root = {:?}, to = {:?} }}\nproxy.first_byte_timeout = \"10m\"\n\
              cache = {{ preset = \"wordpress\", purge = {{ method = true, from = [\"127.0.0.1\"] }} }}\n",
             folder.path(),
             fpm.name()
-        );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
+        ));
         configure(folder.path(), maria.socket(), larder.address);
         let it = Self { larder, _fpm: fpm, _maria: maria, folder };
         let form = "weblog_title=Lighthouse&user_name=editor&admin_password=geheim&admin_password2=geheim&pw_weak=on\

@@ -1,10 +1,9 @@
 //! Several nodes: one order for each name, whichever node the CA validates.
 
 use super::pebble::fetched_at;
-use super::{certificates, config, errors, secure_address, site};
+use super::{certificates, config, secure_address, site};
 use crate::harness::acme_ca::AcmeCa;
 use crate::harness::pebble::Pebble;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Memcached, tiers, until};
 use std::net::SocketAddr;
 
@@ -26,7 +25,7 @@ impl FleetNode {
             tiers::fleet(&[memcached], ""),
             site("a.test"),
         );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
+        let larder = Larder::configured(config);
         let secure = secure_address(&larder);
         Self { folder: tempfile::tempdir().unwrap(), larder, secure }
     }
@@ -44,7 +43,7 @@ impl FleetNode {
 
     #[track_caller]
     fn serves(&self, pebble: &Pebble, name: &str) {
-        let log = || errors(&self.larder);
+        let log = || self.larder.error_log();
         until(&format!("{name} is served"), || {
             assert!(!log().contains("certificate-failed"), "{}", log());
             fetched_at(self.secure, pebble, name) == Some(format!("here is {name}"))
@@ -77,9 +76,9 @@ fn nodes_request_together(without: &str) {
     second.reload(&memcached, &pebble, &["a.test", "b.test"], without);
     second.serves(&pebble, "a.test");
     assert!(
-        errors(&second.larder).contains("certificate-received name=a.test"),
+        second.larder.error_log().contains("certificate-received name=a.test"),
         "{}",
-        errors(&second.larder)
+        second.larder.error_log()
     );
     // Both at once.
     for it in [&first, &second] {
@@ -115,17 +114,17 @@ fn a_node_alone_gets_a_certificate_without_memcached() {
     let acme = format!("fleet_key = {KEY:?}\n{}", ca.section());
     let sites = tiers::fleet(&[&memcached], "") + &site("a.test");
     memcached.kill();
-    let larder = Larder::start(Setup { config: config(folder.path(), &acme, &sites), env: Vec::new() });
+    let larder = Larder::configured(config(folder.path(), &acme, &sites));
     ca.validates_at(larder.address);
     until("it has a certificate", || larder.counter("acme_certificates") == 1);
-    let report = || errors(&larder).matches("acme-fleet").count();
-    assert_eq!(1, report(), "{}", errors(&larder));
-    assert!(errors(&larder).contains("this node requests certificates alone"), "{}", errors(&larder));
+    let report = || larder.error_log().matches("acme-fleet").count();
+    assert_eq!(1, report(), "{}", larder.error_log());
+    assert!(larder.error_log().contains("this node requests certificates alone"), "{}", larder.error_log());
     memcached.start_again();
-    until("it is back", || errors(&larder).contains("request certificates together again"));
+    until("it is back", || larder.error_log().contains("request certificates together again"));
     until("the certificate is there", || {
         larder.advance(3600);
         memcached.keys().iter().any(|it| it.ends_with("!acme:certificate:a.test"))
     });
-    assert_eq!((2, 1), (report(), certificates(&larder).len()), "{}", errors(&larder));
+    assert_eq!((2, 1), (report(), certificates(&larder).len()), "{}", larder.error_log());
 }

@@ -3,7 +3,6 @@
 use super::{certificates, config, secure_address, site};
 use crate::harness::command::run;
 use crate::harness::pebble::Pebble;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
 use std::net::SocketAddr;
 use std::process::Command;
@@ -13,10 +12,9 @@ pub fn without_certificates(sites: &str) -> (tempfile::TempDir, Larder) {
     let folder = tempfile::tempdir().unwrap();
     let authority = crate::harness::secure::Authority::new();
     let first = authority.sign("first", &["first.test"]);
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"http://127.0.0.1:0\", \"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{first}]\n{sites}"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     (folder, larder)
 }
 
@@ -146,7 +144,7 @@ fn pebble_binds_an_account_to_an_external_one() {
         text.is_some()
     });
     assert_eq!(Some("here is a.test"), text.as_deref());
-    let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = larder.error_log();
     assert!(!log.contains(&key(4)), "the key is in no log");
 }
 
@@ -174,7 +172,7 @@ fn a_certificate_is_renewed_when_pebble_suggests_it() {
     let begin = pem.find("-----BEGIN CERTIFICATE").unwrap();
     pebble.suggest(&pem[begin..], "2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z");
     larder.advance(86_400 + 60);
-    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = || larder.error_log();
     until("it is renewed", || {
         // A question that fails is repeated after hours.
         larder.advance(60);

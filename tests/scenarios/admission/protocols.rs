@@ -3,7 +3,6 @@
 use crate::harness::http2::{END_STREAM, Http2, request};
 use crate::harness::quic::{QuicClient, headers};
 use crate::harness::secure::{Authority, Trusting};
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use crate::scenarios::access_basic::users;
 use std::net::SocketAddr;
@@ -50,7 +49,7 @@ impl ThreeProtocols {
              [[site]]\nhosts = [\"*\"]\n{}\n",
             routes.replace("{origin}", &origin.url())
         );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
+        let larder = Larder::configured(config);
         let clear = larder.printed();
         let clear = clear.lines().find_map(|it| it.strip_prefix("listening on http://")?.parse().ok());
         Self { clear: clear.unwrap(), larder, trusting: authority.trusting(), _authority: authority }

@@ -1,6 +1,5 @@
 //! A real CGI program, cgit of Debian: started by larder, and by fcgiwrap as an application of FastCGI.
 
-use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -95,10 +94,9 @@ fn cgit_is_served_by_larder_and_behind_fcgiwrap() {
     ];
     for (by, prefix, route) in routes {
         settings(folder.path(), prefix);
-        let config = format!(
+        let larder = Larder::configured(format!(
             "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"{prefix}/*\"\n{route}\n"
-        );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
+        ));
         pages(&larder, folder.path(), by, prefix);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::origin;
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 use std::process::Command;
 
@@ -15,7 +14,7 @@ pub fn larder(origin: &Origin) -> (Authority, Larder) {
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"http://{}\"] }}\n",
         origin.address
     );
-    (authority, Larder::start(Setup { config, env: Vec::new() }))
+    (authority, Larder::configured(config))
 }
 
 /// curl's result for `path`: the HTTP version, and the body.

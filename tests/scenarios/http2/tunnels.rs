@@ -7,7 +7,6 @@ use crate::harness::http2::{
 };
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::secure::Authority;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use crate::scenarios::stream::Listener;
 use crate::scenarios::upgrades::{echo, is_open, masked, websocket};
@@ -82,12 +81,11 @@ fn echoes(client: &mut Http2, id: u32, text: &str) {
 #[test]
 fn a_websocket_echoes() {
     let origin = doing(websocket);
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[log]\naccess = \"access.log\"\nformat = \"{{method}} {{target}} {{status}} {{bytes}}\"\n\
          [[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut client = Http2::connect(&larder);
     assert_eq!("plain", client.get("/chat").text());
     assert_eq!(Some(&1), client.settings.get(&ENABLE_CONNECT));
@@ -135,7 +133,7 @@ fn a_real_client_echoes_a_megabyte_next_to_pages() {
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
         origin.url()
     );
-    let secure = Larder::start(Setup { config, env: Vec::new() });
+    let secure = Larder::configured(config);
     let clear = Larder::before(&origin, "");
     let ca = authority.path("ca.pem");
     for (larder, scheme, ca) in [(&clear, "http", "-"), (&secure, "https", ca.to_str().unwrap())] {
@@ -251,12 +249,11 @@ fn bytes_for_an_application_that_does_not_read_are_bounded() {
     let gate = Gate::new();
     let closed = gate.clone();
     let origin = agreeing(move || vec![Script::Gate(closed.clone())]);
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{}\"], between_bytes_timeout = \"500ms\" }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let mut client = Http2::connect(&larder);
     let id = open(&mut client);
     let before = larder.resident();
@@ -376,7 +373,7 @@ fn a_connect_without_a_supported_upgrade_is_not_a_tunnel() {
         folder.path(),
         url = origin.url()
     );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     let mut client = Http2::connect(&larder);
     let mut check = |fields: &[(&str, &str)], status: u16| {
         let id = client.head(fields, 0);
@@ -422,7 +419,7 @@ fn a_connect_without_a_supported_upgrade_is_not_a_tunnel() {
          proxy = {{ to = [\"{}\"] }}\nupgrade = []\n",
         origin.url()
     );
-    let none = Larder::start(Setup { config, env: Vec::new() });
+    let none = Larder::configured(config);
     let mut client = Http2::connect(&none);
     let id = client.head(&connect("/chat", &[]), 0);
     assert_eq!(Some(1), client.answer(id).reset);
@@ -479,12 +476,11 @@ fn a_tunnel_is_reported_and_explained_as_an_upgrade() {
 
 /// One worker that lets three connections in.
 fn with_three_places(origin: &Origin) -> Larder {
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[limits]\nconnections = 3\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
         origin.url()
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 /// Over HTTP/1.1 each takes a connection of its client's.

@@ -6,7 +6,6 @@ use crate::harness::apache::Apache;
 use crate::harness::lighttpd::Lighttpd;
 use crate::harness::nginx::Nginx;
 use crate::harness::php::PhpFpm;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -272,11 +271,10 @@ fn differences_from_nginx_apache_and_lighttpd() {
         &["dir", "mime", "proxy", "proxy_fcgi"],
         &format!("TypesConfig /etc/mime.types\n{apache}"),
     );
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nphp = {{ root = {root:?}, to = {:?} }}\n",
         fpm.name()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     // By part, server and reason: the requests, and the values of the first.
     let mut rows: BTreeMap<(String, &str, &str), (Vec<String>, String)> = BTreeMap::new();
     for request in REQUESTS {

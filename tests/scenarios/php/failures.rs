@@ -3,7 +3,6 @@
 use super::{PhpSite, script, site, site_with};
 use crate::harness::http2::Http2;
 use crate::harness::php::PhpFpm;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, until};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -215,14 +214,13 @@ fn scripts_that_fail() {
 fn two_pools_with_weights() {
     let (folder, mut first, second) = (tempfile::tempdir().unwrap(), PhpFpm::start(2), PhpFpm::start(2));
     std::fs::write(folder.path().join("index.php"), "<?php header('X-Pid: ' . getmypid());").unwrap();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
          php = {{ root = {:?}, to = [\"{} weight=3\", \"{}\"] }}\nproxy = {{ balance = \"round_robin\", eject_after = 2, eject_time = \"10s\" }}\n",
         folder.path(),
         first.name(),
         second.name()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     let of = |pool: &PhpFpm, count: usize| {
         let children = pool.children();
         let answers = (0..count).map(|_| larder.get("/"));

@@ -3,7 +3,6 @@
 use super::build;
 use super::{ENV, PhpSite, script, site, site_with, told, variable};
 use crate::harness::php::PhpFpm;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, http2, until};
 use serde_json::Value;
 
@@ -39,7 +38,7 @@ fn other_scripts_are_refused_and_the_home_page_is_not() {
          [[site.route]]\nname = \"refused\"\npath = \"*.php\"\nrespond = {{ status = 404 }}\n\
          [[site.route]]\n{php}\n"
     );
-    let larder = &Larder::start(Setup { config, env: Vec::new() });
+    let larder = &Larder::configured(config);
     for (target, expect) in [
         ("/", "/index.php -"),
         ("/posts/1", "/index.php -"),

@@ -2,7 +2,6 @@
 
 use super::PhpSite;
 use crate::harness::php::PhpFpm;
-use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Response, http2};
 use std::path::Path;
 
@@ -13,14 +12,13 @@ fn site() -> PhpSite {
     let (folder, fpm) = (tempfile::tempdir().unwrap(), PhpFpm::start(2));
     std::fs::write(folder.path().join("remote.php"), SCRIPT).unwrap();
     std::fs::create_dir(folder.path().join("store")).unwrap();
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/store/*\"\nrespond = {{ status = 404 }}\n\
          [[site.route]]\nphp = {{ root = {:?}, to = {:?}, env = {{ STORE = \"{}\" }} }}\n",
         folder.path(),
         fpm.name(),
         store(folder.path())
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     PhpSite { folder, fpm, larder }
 }
 

@@ -5,7 +5,6 @@ use super::corpus::{
     ABSOLUTE, DECEPTIONS, FIELDS, HOSTS, MESSAGES, ODD_HOSTS, PATHS, PROVOKING, QUERIES, UNVARIED, VARIED,
 };
 use crate::harness::origin::Received;
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 use std::net::Shutdown;
 
@@ -310,12 +309,11 @@ fn a_post_that_would_be_kept() {
 #[test]
 fn hosts_that_share_one_cache() {
     let origin = reflecting("200 OK");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"h\", \"*.evil\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{}\"] }}\ncache = {{ key = {{ ignore_host = true }} }}\n",
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     attack(&larder, b"GET /page HTTP/1.1\r\nHost: www.evil\r\n\r\n");
     unharmed(&larder, "/page", "Host: www.evil");
 }
@@ -330,12 +328,11 @@ fn a_pattern_is_no_host() {
                 (it.field("host").unwrap(), it.field("x-forwarded-host").unwrap_or("nobody"));
             format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: X-Forwarded-Host\n\n{host} {report}")
         });
-        let config = format!(
+        let larder = Larder::configured(format!(
             "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [{hosts}]\n[[site.route]]\npath = \"/*\"\n\
              proxy = {{ to = [\"{}\"] }}\ncache = {{ key = {{ ignore_host = true }} }}\n",
             origin.url()
-        );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
+        ));
         for host in ["evil.shop", "www.shop"] {
             let request = format!("GET /page HTTP/1.1\r\nHost: {host}\r\n\r\n");
             assert_eq!(
@@ -379,14 +376,13 @@ fn deception() {
     let to = format!("proxy = {{ to = [\"{}\"] }}", origin.url());
     let private =
         |path: &str| format!("[[site.route]]\npath = \"{path}\"\n{to}\ncache = {{ enabled = false }}\n");
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n{}{}\
          [[site.route]]\npath = \"/static/*\"\n{to}\ncache = {{ override_ttl = \"1h\" }}\n\
          [[site.route]]\npath = \"/*\"\n{to}\ncache = {{ default_ttl = \"60s\" }}\n",
         private("/account"),
         private("/account/*"),
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     for target in DECEPTIONS {
         let victim = larder.client().get_with(target, "Cookie: id=1\r\n");
         assert_eq!("for id=1", victim.text(), "{target}");

@@ -2,7 +2,6 @@
 
 use super::{of, origin, stats, two_sites};
 use crate::harness::Larder;
-use crate::harness::server::Setup;
 use larder_counters::Unit;
 use serde_json::Value;
 use std::io::Write;
@@ -42,7 +41,7 @@ fn the_metrics_for_prometheus_equal_the_statistics() {
     let (one, other) = (origin(), origin());
     let config =
         two_sites("true", &one, &other).replace("path = \"/api/*\"", "name = \"private\", path = \"/api/*\"");
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::configured(config);
     for (host, target) in
         [("a.test", "/x"), ("a.test", "/x"), ("b.test", "/api/private"), ("c.test", "/missing")]
     {

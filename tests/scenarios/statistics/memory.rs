@@ -2,7 +2,6 @@
 
 use super::stats;
 use crate::harness::origin::{Script, response};
-use crate::harness::server::Setup;
 use crate::harness::tiers::disk;
 use crate::harness::{Client, Larder, Origin, until};
 use serde_json::Value;
@@ -158,15 +157,14 @@ fn the_parts_add_up_while_requests_run() {
         std::fs::write(root.path().join(format!("small-{number}")), vec![b's'; 4_000]).unwrap();
         std::fs::write(root.path().join(format!("copied-{number}")), vec![b'c'; 100_000]).unwrap();
     }
-    let config = format!(
+    let larder = Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[cache.ram]\nsize = \"16MiB\"\n{}[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/files/*\"\nfiles = {{ root = {:?}, strip = \"/files\" }}\n[[site.route]]\ntrace = 1\n\
          proxy = {{ to = [\"{}\"] }}\n",
         disk(folder.path()),
         root.path(),
         origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    ));
     // One that listens and does not read: its queue fills.
     let mut deaf = Client::connect(larder.admin);
     deaf.send(format!("GET /api/v1/stream HTTP/1.1\r\n{}\r\n\r\n", larder.admin_lines()));

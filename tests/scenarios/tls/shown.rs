@@ -2,7 +2,6 @@
 
 use crate::harness::command;
 use crate::harness::secure::{Authority, Secure, der};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Response, until};
 use crate::scenarios::stream::{Listener, explain};
 use base64::Engine as _;
@@ -25,11 +24,10 @@ fn before(authority: &Authority, origin: &Origin, route: &str, more: &str) -> La
     authority.sign("ann", &["ann.test"]);
     authority.sign("bob", &["bob.test"]);
     let url = origin.url();
-    let config = format!(
+    Larder::configured(format!(
         "listen = [\"https://127.0.0.1:0\"]\nworkers = 1\n{more}\n[tls]\ncertificates = [{certificate}]\nclient_auth = \"optional\"\n\
          client_ca = {ca:?}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n{route}\nproxy = {{ to = [\"{url}\"] }}\n"
-    );
-    Larder::start(Setup { config, env: Vec::new() })
+    ))
 }
 
 fn fetch(client: &mut Secure, target: &str, lines: &str) -> Response {

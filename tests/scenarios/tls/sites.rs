@@ -3,7 +3,6 @@
 
 use super::pages;
 use crate::harness::secure::{Authority, Trusting};
-use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use rustls::version::{TLS12, TLS13};
 use std::io::{Read as _, Write as _};
@@ -31,7 +30,7 @@ fn larder(origin: &Origin) -> (Authority, Larder) {
     authority.sign("one", &["open.test", "closed.test", "sub.closed.test", "modern.test", "127.0.0.1"]);
     authority.sign("me", &["me.test"]);
     let closed = requires(&authority);
-    let larder = Larder::start(Setup { config: config(&authority, origin, &closed), env: Vec::new() });
+    let larder = Larder::configured(config(&authority, origin, &closed));
     (authority, larder)
 }
 
@@ -214,7 +213,7 @@ fn a_reload_applies_to_connections_that_are_open() {
     let authority = Authority::new();
     authority.sign("one", &["open.test", "closed.test", "modern.test"]);
     authority.sign("me", &["me.test"]);
-    let larder = Larder::start(Setup { config: config(&authority, &origin, ""), env: Vec::new() });
+    let larder = Larder::configured(config(&authority, &origin, ""));
     let none = authority.trusting();
     let mut before = none.connect(larder.address, "closed.test").unwrap();
     before.send("GET / HTTP/1.1\r\nHost: closed.test\r\n\r\n");
