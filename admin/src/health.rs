@@ -25,6 +25,7 @@ use larder_store::disk::DiskState;
 use larder_store::fleet::health::FleetServerState;
 use larder_transport::Synthetic;
 use larder_transport::listener::Listen;
+use rustix::process::geteuid;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -203,6 +204,7 @@ impl Admin {
             origins,
             routes: routes(&live.scopes),
             troubled: troubled(&live),
+            root: geteuid().is_root().then(|| live.config.reach_of_root()).flatten().map(|it| it.1),
             unreachable: unreachable(&live.config),
             memcached,
             keys_move,

@@ -189,6 +189,7 @@ impl Config {
         let logs = log_files::unusable(&self);
         let (mut errors, mut warnings) = (logs.errors, machine::beyond(&self));
         warnings.extend(service_user::missing(&self));
+        warnings.extend(service_user::keeps_root(&self, rustix::process::geteuid().is_root()));
         warnings.extend(logs.warnings);
         if let Some(disk) = &self.disk {
             let problem = |what: &str| Problem {

@@ -1,7 +1,9 @@
 //! The user to which a start as root changes, by name or number, and its numbers on this machine.
 
-use crate::{Config, Problem};
+use crate::{Config, Problem, RouteConfig, Source};
+use larder_origin::OriginAddress;
 use larder_stdx::error::plain;
+use larder_transport::listener::{Listen, ListenerAddress};
 use nix::unistd::{Gid, Group, Uid, User};
 
 /// The values of `user` and `group`.
@@ -88,9 +90,60 @@ pub fn missing(config: &Config) -> Option<Problem> {
     Some(Problem { source: config.decided.by("user"), key: "user".to_owned(), text })
 }
 
+/// The warning for a start as root without `user`.
+pub fn keeps_root(config: &Config, is_root: bool) -> Option<Problem> {
+    let (source, why) = config.reach_of_root().filter(|_| is_root)?;
+    let text = format!(
+        "not set: a start as root keeps every right of root, and {why}; set user = \"larder\", or start larder as another user"
+    );
+    Some(Problem { source, key: "user".to_owned(), text })
+}
+
+impl Config {
+    /// Why root is a danger to the machine where the process keeps it, with the place in the file: programs of `cgi`, or clients
+    /// of other machines. `None` with `user`.
+    #[must_use]
+    pub fn reach_of_root(&self) -> Option<(Source, String)> {
+        if self.service_user.is_some() {
+            return None;
+        }
+        let runs = |it: &&RouteConfig| it.origins().any(|it| matches!(it.at, OriginAddress::Programs(_)));
+        if let Some(it) = self.sites.iter().flat_map(|it| &it.routes).find(runs) {
+            return Some((it.source.clone(), format!("the programs of route {} run as root", it.name)));
+        }
+        let is_public = |it: &&ListenerAddress| match &it.at {
+            Listen::Tcp(at) | Listen::Tls(at) => !at.ip().to_canonical().is_loopback(),
+            Listen::Unix(_) => false,
+        };
+        let at = self.listen.iter().find(is_public)?;
+        Some((self.decided.by("listen"), format!("clients of other machines reach {}", at.at)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_as_root_without_user_is_warned_of_if_programs_or_other_machines_profit() {
+        let warning = |keys: &str, route: &str| {
+            let text = format!("{keys}\n[[site]]\nhosts = \"*\"\n[[site.route]]\n{route}\n");
+            let config = Config::from_text(&text, "t.toml", std::path::Path::new("."), &[]).unwrap();
+            assert_eq!(None, keeps_root(&config, false));
+            keeps_root(&config, true).map(|it| it.to_string())
+        };
+        let (public, plain, cgi) =
+            ("listen = \"0.0.0.0:80\"", "proxy = { to = \":1\" }", "name = \"bin\"\ncgi = { root = \"/\" }");
+        let expect = |at: &str, why: &str| {
+            Some(format!(
+                "t.toml:{at}: user: not set: a start as root keeps every right of root, and {why}; set user = \"larder\", or start larder as another user"
+            ))
+        };
+        assert_eq!(expect("1", "clients of other machines reach http://0.0.0.0:80"), warning(public, plain));
+        assert_eq!(expect("4", "the programs of route bin run as root"), warning("", cgi));
+        assert_eq!(None, warning("listen = [\"127.0.0.1:80\", \"[::1]:80\", \"unix:/x\"]", plain));
+        assert_eq!(None, warning("user = \"larder\"\nlisten = \"0.0.0.0:80\"", cgi));
+    }
 
     #[track_caller]
     fn find(user: &str, group: Option<&str>) -> Result<Account, String> {

@@ -357,3 +357,27 @@ fn an_operator_of_the_admin_cannot_change_the_user() {
     let (status, report) = put(&format!("{saved}\n# another text\n"));
     assert_eq!(200, status, "{report}");
 }
+
+/// CGI programs had every right of root, and neither `check`, the start nor the state named it.
+#[test]
+fn a_start_as_root_that_runs_programs_is_warned_of_and_is_a_state() {
+    if !is_root() {
+        return;
+    }
+    let site = "workers = 1\n[log]\nerror = \"error.log\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"bin\"\ncgi.root = \"/\"\n";
+    let config = format!("listen = \"127.0.0.1:0\"\n{site}");
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let warning = "user: not set: a start as root keeps every right of root, and the programs of route bin run as root; set user = ";
+    let log = || read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    until("the start warns", || log().replace('\\', "").contains(warning));
+    let Ended { out, err, .. } = command::run(larder.folder.path(), &["check", "-c", "larder.toml"]);
+    assert!(format!("{out}{err}").contains(warning), "{out} {err}");
+    let (_, health) = admin(&larder, "GET", "/api/v1/health", b"");
+    let sentence = health["sentence"].as_str().unwrap();
+    assert!(
+        sentence.starts_with(
+            "Healthy. Notice: larder runs as root without `user` (the programs of route bin run as root)"
+        ),
+        "{health}"
+    );
+}

@@ -21,6 +21,8 @@ pub struct HealthFacts {
     /// The routes that have sent errors or had redirect loops since the start, without those whose errors the operator
     /// has ordered; by position.
     pub troubled: Vec<RouteCountFact>,
+    /// Why it matters that this process is root, where it is.
+    pub root: Option<String>,
     /// The routes that get no request.
     pub unreachable: Vec<UnreachableFact>,
     /// The memcached servers.

@@ -32,6 +32,12 @@ pub(super) fn routes(
         all.extend(refused(fact, it, held));
         all.extend(redirect_loop(fact, it));
     }
+    if let Some(why) = &facts.root {
+        let what = "larder runs as root without `user`";
+        let found = condition(FindingKind::RunsAsRoot, "root", what, why.as_str());
+        let effect = "a fault in it, or in a program that it runs, has every right on this machine";
+        all.push(found.with_effect(effect).begun(Beginning::Unstated));
+    }
     for it in &facts.unreachable {
         let what = format!("route {} at {} gets no request", it.route, it.at);
         let found = condition(

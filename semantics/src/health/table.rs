@@ -194,6 +194,9 @@ findings! {
     CertificateLacksNames "certificate-lacks-names" Notice 10 "config?section=tls.":
         "no certificate is for NAMES (the certificates are for NAMES); they are also served over plain HTTP, and clients that use https:// reject the connection",
         "Add a certificate that has these names to `tls.certificates`, let `tls.acme` obtain one, or limit the routes of the site to the plain addresses (`listeners`).";
+    RunsAsRoot "runs-as-root" Notice 0 "config?section=top":
+        "larder runs as root without `user` (REASON); a fault in it, or in a program that it runs, has every right on this machine",
+        "Set `user = \"larder\"` and restart: the sockets are bound as root, and everything after that is done as this user. Or start larder as another user (`User=` of systemd). The state names programs of `cgi`, otherwise an address of `listen` that other machines reach.";
     RouteUnreachable "route-unreachable" Notice 0 "config":
         "route NAME at FILE:LINE gets no request (ROUTES BEFORE IT)",
         "Move the route before those that the sentence names, or remove it. `larder check` lists the same.";

@@ -199,6 +199,17 @@ fn a_drained_origin_is_the_remedy_of_a_route_whose_other_origin_is_down() {
 }
 
 #[test]
+fn a_process_of_root_is_a_notice_with_the_programs_that_have_its_rights() {
+    let facts = HealthFacts { root: Some("the programs of route bin run as root".to_owned()), ..at(0) };
+    let report = HealthJudge::default().look(&facts);
+    assert_eq!(
+        "Healthy. Notice: larder runs as root without `user` (the programs of route bin run as root); \
+         a fault in it, or in a program that it runs, has every right on this machine",
+        report.sentence()
+    );
+}
+
+#[test]
 fn a_route_without_requests_is_a_notice_with_its_line() {
     let fact = |route: &str, line| UnreachableFact {
         route: route.to_owned(),
