@@ -337,9 +337,16 @@ impl ExplainWriter {
                 self.row("", &format!("{key} {} ({})", text(&matched[key]), harmless(place)));
             }
         }
-        let vary: Vec<String> = list(&matched["vary"]).iter().map(text).collect();
-        if !vary.is_empty() {
-            self.row("", &format!("adds Vary: {}, which the choice of the route reads", vary.join(", ")));
+        let [vary, by_access] =
+            ["vary", "vary_by_access"].map(|it| list(&matched[it]).iter().map(text).collect::<Vec<String>>());
+        let is_by_access = |it: &String| by_access.iter().any(|by| by.eq_ignore_ascii_case(it));
+        let (by_access, others): (Vec<_>, Vec<_>) = vary.into_iter().partition(is_by_access);
+        for (names, reader) in
+            [(others, "the choice of the route or a text of it reads"), (by_access, "the access rules read")]
+        {
+            if !names.is_empty() {
+                self.row("", &format!("adds Vary: {}, which {reader}", names.join(", ")));
+            }
         }
         if let Some(why) = matched["private"].as_str() {
             self.row("", &format!("Cache-Control: private to clients because {}", harmless(why)));

@@ -124,7 +124,7 @@ impl Config {
 
 impl RouteConfig {
     /// The request fields by which its access rules admit; `Vary` names them.
-    pub(crate) fn fields_of_access(&self) -> impl Iterator<Item = &str> {
+    pub fn fields_of_access(&self) -> impl Iterator<Item = &str> {
         let conditions = self.access.conditions().filter(|_| !self.access.is_shared);
         conditions.flat_map(Expression::fields)
     }

@@ -105,6 +105,7 @@ impl Admin {
         let case = varies.case(view.target);
         let private = chosen.finish.made_private_by(varies.fact(case)).map(ClientFact::reason);
         let varies = varies.names(case);
+        let by_access: Vec<&str> = chosen.fields_of_access().collect();
         let mut room = Vec::new();
         let path = normal_path(view.target, &mut room);
         let view = &RequestView { path, ..*view };
@@ -125,6 +126,7 @@ impl Admin {
             "captures": chosen.path.captures(path).map(|it| captures(&it, chosen.path.names())),
             "passed_over": passed,
             "vary": varies,
+            "vary_by_access": by_access,
             "private": private,
         })
     }
