@@ -25,6 +25,7 @@ mod proxy;
 mod redirect_loops;
 pub mod rewrite;
 mod route_limits;
+mod route_sections;
 mod secret;
 mod service;
 mod service_user;
@@ -36,6 +37,7 @@ mod tiers;
 mod tls;
 mod unused;
 mod variables;
+mod vary;
 
 use super::address;
 use super::files_in_force::FilesInForce;
@@ -65,8 +67,10 @@ use larder_semantics::policy::{
 };
 use larder_stdx::size::ByteSize;
 use larder_store::ram;
+use larder_transport::listener::ListenerAddress;
 use larder_transport::worker;
 use matching::RouteMatching;
+use route_sections::told_apart;
 use sql::Databases;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
@@ -182,6 +186,7 @@ impl ConfigCheck {
         if self.is_sound() {
             self.warn_conditions(&config);
             self.warn_redirect_loops(&config);
+            self.warn_vary(&config);
         }
         config
     }
@@ -285,10 +290,10 @@ impl ConfigCheck {
     fn sites(
         &mut self,
         mut hosts: HashMap<HostPattern, Source>,
-        listen: &[larder_transport::listener::ListenerAddress],
+        listen: &[ListenerAddress],
         databases: &Databases,
     ) -> Vec<SiteConfig> {
-        let (mut sites, mut names) = (Vec::new(), HashMap::new());
+        let (mut sites, mut names, mut automatic) = (Vec::new(), HashMap::new(), HashMap::new());
         for index in 0..self.values.count("site") {
             let prefix = format!("site[{index}]");
             let source = self.values.sections.get(&prefix).cloned().unwrap_or_default();
@@ -297,20 +302,18 @@ impl ConfigCheck {
             for route in 0..self.values.count(&format!("{prefix}.route")) {
                 let at = RoutePath(format!("{prefix}.route[{route}]."));
                 self.name_once(&at, &mut names);
+                let found = self.route(&at, route, own.first(), databases);
                 routes
-                    .extend(self.route(&at, route, own.first(), databases).into_iter().flat_map(php::halves));
-            }
-            if self.values.count(&format!("{prefix}.route")) == 0 {
-                let text = "the site has no route; add a [[site.route]] with proxy = { to = [...] } or files = { \
-                            root = \"...\" }";
-                self.problem(source.clone(), "site.route", text);
+                    .extend(found.map(|it| told_apart(it, &mut automatic)).into_iter().flat_map(php::halves));
             }
             php::know_others(&mut routes);
             self.warn_unreachable(&mut routes);
             self.check_falls(&routes);
             self.warn_other_methods(&routes);
             self.warn_other_spellings(&routes);
+            self.warn_of_one_path(&routes);
             let (log, redirects) = (self.site_log(&prefix), self.site_redirects(&prefix, &own));
+            self.refuse_no_route(&prefix, &source, &redirects, listen);
             let tls = self.site_tls(&prefix, listen);
             // No route has this number: all keys are those of the site.
             let none = RoutePath(format!("{prefix}.route[{}].", usize::MAX));
@@ -318,16 +321,6 @@ impl ConfigCheck {
             sites.push(SiteConfig { hosts: own, log, tls, redirects, finish, routes, source });
         }
         sites
-    }
-
-    /// Rejects a repeated route name: statistics and logs must identify one route.
-    fn name_once(&mut self, at: &RoutePath, seen: &mut HashMap<String, Source>) {
-        let key = at.key("name");
-        let (name, source) = (self.text(&key), self.source(&key));
-        if let Some(first) = seen.insert(name.clone(), source.clone()).filter(|_| !name.is_empty()) {
-            let text = format!("duplicate route name \"{name}\"; first defined at {first}");
-            self.problem(source, "site.route.name", &text);
-        }
     }
 
     /// The route with this number in the text of its site.

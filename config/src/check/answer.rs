@@ -154,10 +154,11 @@ impl ConfigCheck {
         let to_https = self.flag(&key("redirect_https"));
         let is_tls = |it: &ListenerAddress| matches!(it.at, Listen::Tls(_));
         if to_https && !self.listen().iter().any(is_tls) && self.texts("clients.trusted").is_empty() {
-            let text = "no address of listen has TLS, so every request is redirected to a port that does not answer; add one, such \
-                        as \"https://0.0.0.0:443\", or the TLS proxy in front to clients.trusted";
+            let text = "no address of listen has TLS, so another server must answer on the port of https; name it in \
+                        clients.trusted if it sends requests to larder, which are redirected again otherwise, or add an address \
+                        such as \"https://0.0.0.0:443\"";
             if !self.is_wrong("listen") && !self.is_wrong("clients.trusted") {
-                self.problem(self.source(&key("redirect_https")), "site.redirect_https", text);
+                self.warn_of(self.source(&key("redirect_https")), "site.redirect_https", text);
             }
         }
         let status = self.site_redirect_status(prefix, to_https || host.is_some());

@@ -92,7 +92,8 @@ fn conditions_that_are_never_true() {
 #[test]
 fn routes_that_no_request_reaches() {
     let check = |first: &str, second: &str, reached: bool| {
-        let found = warnings(&[first, second]);
+        let mut found = warnings(&[first, second]);
+        found.retain(|it| it.contains("never"));
         assert_eq!(reached, found.is_empty(), "{first} {second}: {found:?}");
     };
     check("path = \"*.php\"", "path = \"/a/*.php\"", false);

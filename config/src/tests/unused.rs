@@ -145,15 +145,65 @@ fn logs_rules_and_prefixes_that_never_apply() {
 }
 
 #[test]
-fn a_redirect_to_https_needs_a_listener_with_tls() {
+fn a_site_that_only_redirects_needs_no_route() {
+    let config = read("[[site]]\nhosts = \"a\"\nredirect_https = true").unwrap();
+    assert!(config.sites[0].routes.is_empty());
+    let tls = "listen = \"https://:443\"\ntls.self_signed = true\n";
+    let text = "[[site]]\nhosts = [\"a\", \"b\"]\n";
+    let no_route = |line: u8| {
+        format!(
+            "t.toml:{line}: site.route: the site has no route; add a [[site.route]] with proxy = {{ to = [...] }}, files = {{ root = \
+             \"...\" }} or redirect = {{ to = \"https://HOST{{uri}}\" }}"
+        )
+    };
+    refuse_whole(&format!("{tls}{text}redirect_https = true"), &no_route(3));
+    refuse_whole(&format!("{text}canonical_host = \"a\""), &no_route(1));
+}
+
+#[test]
+fn an_origin_for_one_path_is_warned_of_where_the_paths_below_it_have_no_route() {
+    let warnings = |routes: &[(&str, &str)]| -> Vec<String> {
+        let route = |it: &(&str, &str)| format!("[[site.route]]\npath = \"{}\"\n{}\n", it.0, it.1);
+        let text: String = routes.iter().map(route).collect();
+        let config = read(&format!("[[site]]\nhosts = \"a\"\n{text}")).unwrap();
+        config.warnings.iter().map(ToString::to_string).collect()
+    };
+    let (proxy, files) = ("proxy.to = \":1\"", "files.root = \"src\"");
+    let only = |path: &str| {
+        format!(
+            "t.toml:4: site.route.path: only \"{path}\" itself; paths below it have no route and get 404: if the origin has them, write "
+        )
+    };
+    let expect = only("/api")
+        + "\"/api*\", which is `location /api` of nginx, or \"/api/*\", with which larder redirects \"/api\" to \"/api/\"";
+    assert_eq!(vec![expect.clone()], warnings(&[("/api", proxy)]));
+    assert_eq!(vec![expect], warnings(&[("/api", proxy), ("/static/*", files)]));
+    assert_eq!(vec![only("/api/") + "\"/api/*\""], warnings(&[("/api/", proxy)]));
+    assert_eq!(vec![only("/") + "\"/*\""], warnings(&[("/", proxy)]));
+    let none = Vec::<String>::new();
+    assert_eq!(none, warnings(&[("/api", proxy), ("/*", files)]));
+    assert_eq!(none, warnings(&[("/api", proxy), ("/api/{id}", proxy)]));
+    assert_eq!(none, warnings(&[("/feed.xml", proxy)]));
+    assert_eq!(none, warnings(&[("/api", "redirect.to = \"/b\"")]));
+    assert_eq!(none, warnings(&[("/api", "methods = [\"POST\"]\nproxy.to = \":1\"")]));
+}
+
+#[test]
+fn a_redirect_to_https_without_a_listener_with_tls_is_a_warning() {
     let text = |top: &str| format!("{top}\n{START}redirect_https = true\n[[site.route]]\nproxy.to = \":1\"");
-    refuse_whole(
-        &text(""),
-        "t.toml:4: site.redirect_https: no address of listen has TLS, so every request is redirected to a port that does not answer; \
-         add one, such as \"https://0.0.0.0:443\", or the TLS proxy in front to clients.trusted",
+    let warnings =
+        |top: &str| read(&text(top)).unwrap().warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        vec![
+            "t.toml:4: site.redirect_https: no address of listen has TLS, so another server must answer on the port of https; name it \
+             in clients.trusted if it sends requests to larder, which are redirected again otherwise, or add an address such as \
+             \"https://0.0.0.0:443\""
+        ],
+        warnings("")
     );
-    assert!(read(&text("clients.trusted = [\"10.0.0.0/8\"]")).is_ok());
-    assert!(read(&text("listen = [\":80\", \"https://:443\"]\ntls.self_signed = true")).is_ok());
+    assert!(warnings("clients.trusted = [\"10.0.0.0/8\"]").is_empty());
+    let has_tls = warnings("listen = [\":80\", \"https://:443\"]\ntls.self_signed = true");
+    assert!(!has_tls.iter().any(|it| it.contains("redirect_https")), "{has_tls:?}");
     let flag = |path: &str, text: &str, flag: &str| Setting {
         path: path.into(),
         text: text.into(),
@@ -163,7 +213,8 @@ fn a_redirect_to_https_needs_a_listener_with_tls() {
         flag("site[0].route[0].files.root", ".", "DIR"),
         flag("site[0].redirect_https", "true", "--redirect-https"),
     ]);
-    assert!(found.unwrap_err().to_string().starts_with("--redirect-https: no address of listen has TLS"));
+    let warning = found.unwrap().warnings[0].to_string();
+    assert!(warning.starts_with("--redirect-https: no address of listen has TLS"), "{warning}");
 }
 
 #[test]

@@ -153,3 +153,19 @@ fn vary_names_the_fields_of_access_conditions() {
     assert_eq!("X-Key, Cookie", names(&format!("{access} }}")));
     assert_eq!("", names(&format!("{access}, shared = true }}")));
 }
+
+#[test]
+fn an_access_rule_that_makes_vary_split_a_cache_in_front_is_warned_of() {
+    let warnings = |settings: &str| -> Vec<String> {
+        let config = read(&format!("[[site]]\nhosts = \"*\"\n[[site.route]]\n{OWN}{settings}\n")).unwrap();
+        config.warnings.iter().map(ToString::to_string).filter(|it| it.contains("Vary")).collect()
+    };
+    let bots = "access.deny_when = 'header.user-agent ~ \"(?i)bot\"'";
+    let expect = "t.toml:5: site.route.access.deny_when: every response has Vary: User-Agent, so that a cache in front stores a copy for \
+                  each value; set access.shared = true if such a cache may give a stored response to a client that this rule refuses";
+    assert_eq!(vec![expect], warnings(bots));
+    let none = Vec::<String>::new();
+    assert_eq!(none, warnings(&format!("{bots}\naccess.shared = true")));
+    assert_eq!(none, warnings(&format!("{bots}\naccess.allow = [\"10.0.0.0/8\"]")), "private in any case");
+    assert_eq!(none, warnings("access.deny_when = 'header.X-Key == \"a\"'"));
+}
