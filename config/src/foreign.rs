@@ -26,6 +26,23 @@ const LEVELS: [&str; 3] = ["top", "site", "route"];
 /// Prefixes of the words of nginx for application protocols; the rest is that of a word of its proxy module.
 const LIKE_PROXY: [&str; 4] = ["fastcgi_", "uwsgi_", "scgi_", "grpc_"];
 
+/// Beginnings of lines that only the files of one server have.
+const LINES: [(&str, &[&str]); 5] = [
+    ("nginx", &["server {", "http {", "events {", "upstream ", "location ", "server_name "]),
+    ("Apache", &["<VirtualHost", "<Directory", "<Location", "<IfModule", "RewriteRule "]),
+    ("HAProxy", &["frontend ", "backend ", "bind ", "default_backend "]),
+    ("lighttpd", &["server.modules ", "server.document-root ", "$HTTP["]),
+    ("Caddy", &["reverse_proxy ", "file_server", "php_fastcgi ", "handle_path ", "handle {"]),
+];
+
+/// The server that a text which is no TOML is a configuration of, if its lines have the words of one.
+pub fn server_of(text: &str) -> Option<&'static str> {
+    let lines = || text.lines().map(str::trim_start);
+    let is_of = |words: &[&str]| lines().any(|line| words.iter().any(|it| line.starts_with(it)));
+    let is_larder = lines().any(|it| it.starts_with("[["));
+    LINES.iter().find(|it| !is_larder && is_of(it.1)).map(|it| it.0)
+}
+
 const fn word(
     words: &'static str,
     keys: &'static [(&'static str, &'static str)],

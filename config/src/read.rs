@@ -223,7 +223,7 @@ impl Reading<'_> {
             Ok(document) => walk.table("", "", document.as_table()),
             Err(error) => {
                 let span = error.span().unwrap_or_default();
-                let text = unknown::not_toml(error.message(), text.get(span.clone()).unwrap_or_default());
+                let text = unknown::not_toml(error.message(), text, span.clone());
                 walk.report(span.start, "", text);
             }
         }
@@ -370,11 +370,7 @@ impl ValueWalk<'_, '_> {
                 None => {
                     self.values.broken.insert(parent(path).to_owned());
                     let (found, name) = (self.found_of(pattern, item), dotted(&pattern_of(path)));
-                    let main = MAIN_KEYS.iter().find(|it| pattern.strip_prefix(ROUTE) == Some(it.0));
-                    let remedy = main.filter(|_| item.is_str() || item.is_array());
-                    let remedy = remedy.map_or(String::new(), |(name, key)| {
-                        format!("; write {name} = {{ {key} = {found} }}")
-                    });
+                    let remedy = self.as_section(pattern, item);
                     self.report(at, path, format!("expected a section, [{name}]; found {found}{remedy}"));
                 }
             }
@@ -388,6 +384,27 @@ impl ValueWalk<'_, '_> {
                 self.report(it.at.unwrap_or(at), &format!("{path}{}", it.child), text);
             }
         }
+    }
+
+    /// The section that was probably meant by a value in its place, to be appended to a sentence.
+    fn as_section(&self, pattern: &str, item: &Item) -> String {
+        let name = pattern.strip_prefix(ROUTE).unwrap_or(pattern);
+        let main = MAIN_KEYS.iter().find(|it| it.0 == name).map(|it| it.1);
+        let main = main.filter(|_| item.is_str() || item.is_array());
+        let status = (name == "respond" && item.is_integer()).then_some("status");
+        if let Some(key) = main.or(status) {
+            let found = hide::without_passwords(&self.found(item));
+            return format!("; write {name} = {{ {key} = {found} }}");
+        }
+        let is_below = |it: &String| {
+            let name = it.strip_prefix(pattern).and_then(|it| it.strip_prefix('.'));
+            name.is_some_and(|it| !it.contains(['.', '[']))
+        };
+        let key = table::patterns().find(is_below).and_then(|it| Some((table::find(&it)?, it)));
+        key.map_or_else(String::new, |(key, path)| {
+            let path = path.strip_prefix(ROUTE).map_or_else(|| dotted(&path), str::to_owned);
+            format!("; write keys in it, such as {path} = {}", key.example)
+        })
     }
 
     fn value(&mut self, key: &'static Key, path: &str, at: usize, item: &Item) {

@@ -110,6 +110,9 @@ fn routes_have_names() {
     let config = read(&text("path = \"/api/*\"\nname = \"api\"", "")).unwrap();
     let names: Vec<&str> = config.sites[0].routes.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(["api", "a/*"], names[..]);
+    let again = read(&text("when = 'method == \"GET\"'", "")).unwrap();
+    let names: Vec<&str> = again.sites[0].routes.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(["a/*", "a/*#2"], names[..], "statistics and logs tell them apart");
     let twice = text("path = \"/api/*\"\nname = \"api\"", "name = \"api\"");
     refuse_whole(
         &twice,
@@ -176,7 +179,10 @@ fn wrong_values_are_rejected_with_the_allowed_values() {
         "[log]\nformat = \"xml\"",
         "t.toml:2: log.format: found \"xml\"; allowed: \"combined\", \"common\", \"json\", or a template with fields in braces, such as \"{time} {status} {target} {header:X-Forwarded-For}\"",
     );
-    refuse("limits = 3", "t.toml:1: limits: expected a section, [limits]; found 3");
+    refuse(
+        "limits = 3",
+        "t.toml:1: limits: expected a section, [limits]; found 3; write keys in it, such as limits.head_size = \"32KiB\"",
+    );
     refuse(
         "listen = [80]",
         "t.toml:1: listen: found [80]; allowed: a list, each ADDR:PORT such as \"0.0.0.0:8080\", \":8080\" for every interface, \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol header, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\"",
@@ -209,7 +215,57 @@ fn all_errors_of_a_file_are_reported_together() {
          t.toml:2: workers: found 0; allowed: a whole number from 1 to 1024",
     );
     refuse_whole("a = [", "t.toml:1: not TOML: unclosed array, expected `]`");
+    let coming = |server: &str| {
+        format!(
+            "this is a configuration of {server}: the guide \"Coming from nginx, Caddy, HAProxy, lighttpd or Apache\" (coming-from.md) \
+             has the keys of larder for its words"
+        )
+    };
+    let not_toml = |text: &str, expect: &str| {
+        let found = read(text).unwrap_err().to_string();
+        assert!(found.contains(": not TOML: ") && found.ends_with(&format!("; {expect}")), "{found}");
+    };
+    not_toml("events {\n}\nserver {\n  listen 80;\n}\n", &coming("nginx"));
+    not_toml("a.test {\n  reverse_proxy 127.0.0.1:1\n}\n", &coming("Caddy"));
+    not_toml("frontend f\n  bind :80\n", &coming("HAProxy"));
+    not_toml("<VirtualHost *:80>\n", &coming("Apache"));
+    not_toml("listen = [\":80\"];\n[[site]]\n", "remove the \";\" at the end of the line");
+    not_toml(
+        "path = \"regex:\\.php\"\n",
+        "in double quotes a backslash begins an escape: write the value in single quotes",
+    );
     refuse_whole("", "t.toml:1: no site is configured; add a [[site]] with hosts and a [[site.route]]");
+}
+
+#[test]
+fn a_text_that_is_no_host_is_shown_as_one() {
+    let hint = |host: &str| {
+        let text = format!("[[site]]\nhosts = \"{host}\"\n[[site.route]]\nproxy.to = \":1\"\n");
+        let found = read(&text).unwrap_err().to_string();
+        found.split_once("or \"*\"").unwrap().1.to_owned()
+    };
+    assert_eq!("; write \"a.test\" in place of \"http://a.test\"", hint("http://a.test"));
+    assert_eq!("; write \"a.test\" in place of \"a.test:80\"", hint("a.test:80"));
+    let ascii = "; write a name with other letters in its ASCII form, which begins with \"xn--\"";
+    assert_eq!(ascii, hint("m\u{fc}nchen.de"));
+    assert_eq!("", hint("a_b?"));
+}
+
+#[test]
+fn a_value_in_the_place_of_a_section_is_shown_within_it() {
+    let text = |line: &str| format!("[[site]]\nhosts = \"a\"\n[[site.route]]\n{line}\n");
+    let section = |name: &str, rest: &str| format!("t.toml:4: {name}: expected a section, [{name}]; {rest}");
+    refuse_whole(
+        &text("proxy = \"http://127.0.0.1:9000\""),
+        &section("site.route.proxy", "found a value; write proxy = { to = \"http://127.0.0.1:9000\" }"),
+    );
+    refuse_whole(
+        &text("respond = 404"),
+        &section("site.route.respond", "found 404; write respond = { status = 404 }"),
+    );
+    let key = section("site.route.cache.key", "found \"$uri\"; write keys in it, such as cache.key.");
+    let found = read(&text("cache.key = \"$uri\"\nproxy.to = \":1\"")).unwrap_err().to_string();
+    assert!(found.starts_with(&key), "{found}");
 }
 
 #[test]

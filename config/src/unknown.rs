@@ -6,6 +6,7 @@ use super::kind::BLOCK;
 use super::problem::nearest;
 use super::table::{self, Key, ROUTE, SITE};
 use std::collections::HashSet;
+use std::ops::Range;
 use toml_edit::{Item, TableLike};
 
 /// A message about an unknown key.
@@ -126,9 +127,12 @@ fn in_another_place(section: &str, name: &str, is_last: bool) -> Option<String> 
     Some(format!("unknown key here; {place}"))
 }
 
-/// The sentence about a text that is not TOML; `spot` is the text at the error.
-pub fn not_toml(message: &str, spot: &str) -> String {
+/// The sentence about a text that is not TOML, with its error in `span`.
+pub fn not_toml(message: &str, text: &str, span: Range<usize>) -> String {
+    let spot = text.get(span.clone()).unwrap_or_default();
     let name = spot.lines().next().unwrap_or_default().trim();
+    let before = text.get(..span.start).unwrap_or_default();
+    let line = text[before.rfind('\n').map_or(0, |it| it + 1)..].lines().next().unwrap_or_default().trim();
     match (message, name) {
         ("duplicate key", "site") => {
             "not TOML: duplicate key site; write [[site]] before its [[site.route]], and [site] nowhere"
@@ -137,6 +141,20 @@ pub fn not_toml(message: &str, spot: &str) -> String {
         ("duplicate key", name) if !name.is_empty() => {
             format!("not TOML: duplicate key {name}; it may stand once in its section")
         }
-        _ => format!("not TOML: {message}"),
+        _ => {
+            let hint = match foreign::server_of(text) {
+                Some(server) => format!(
+                    "; this is a configuration of {server}: the guide \"Coming from nginx, Caddy, HAProxy, lighttpd or Apache\" \
+                     (coming-from.md) has the keys of larder for its words"
+                ),
+                None if message.starts_with("missing escaped value") => {
+                    "; in double quotes a backslash begins an escape: write the value in single quotes"
+                        .to_owned()
+                }
+                None if line.ends_with(';') => "; remove the \";\" at the end of the line".to_owned(),
+                None => String::new(),
+            };
+            format!("not TOML: {message}{hint}")
+        }
     }
 }

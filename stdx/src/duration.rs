@@ -26,23 +26,38 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     while !rest.is_empty() {
         let digits = rest.find(|it: char| !it.is_ascii_digit()).ok_or_else(bad)?;
         let number: u64 = rest[..digits].parse().map_err(|_| bad())?;
-        let after = &rest[digits..];
+        let after = rest[digits..].trim_start();
         let letters = after.find(|it: char| !it.is_ascii_alphabetic()).unwrap_or(after.len());
         let scale = UNITS.iter().find(|it| it.0 == &after[..letters]).ok_or_else(bad)?.1;
         let part = number.checked_mul(scale).ok_or_else(bad)?;
         millis = millis.checked_add(part).ok_or_else(bad)?;
-        rest = &after[letters..];
+        rest = after[letters..].trim_start();
     }
     Ok(Duration::from_millis(millis))
 }
 
-/// The hint for a duration that is a number without unit, to be appended to "found 5": `, which has no unit; write "5s"`.
+/// The hint for a duration that is a number without unit, or with the word of one, to be appended to "found 5": `, which has no unit; write "5s"`.
 /// Empty for every other text.
 #[must_use]
 pub fn without_unit(text: &str) -> String {
     let text = text.trim();
-    let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-    if is_number && text != "0" { format!(", which has no unit; write \"{text}s\"") } else { String::new() }
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, word) = text.split_at(digits);
+    let unit = match word.trim() {
+        "sec" | "secs" | "second" | "seconds" => "s",
+        "min" | "mins" | "minute" | "minutes" => "m",
+        "hour" | "hours" => "h",
+        "day" | "days" => "d",
+        "" if number != "0" => {
+            return if number.is_empty() {
+                String::new()
+            } else {
+                format!(", which has no unit; write \"{text}s\"")
+            };
+        }
+        _ => return String::new(),
+    };
+    if number.is_empty() { String::new() } else { format!("; write \"{number}{unit}\"") }
 }
 
 /// The shortest exact notation that [`parse`] accepts; sub-millisecond parts are dropped.
@@ -74,7 +89,9 @@ mod tests {
     #[test]
     fn a_number_alone_has_no_unit() {
         assert_eq!(", which has no unit; write \"5s\"", without_unit("5"));
-        for text in ["", "0", "5s", "-5", "5.5", "off"] {
+        assert_eq!("; write \"1m\"", without_unit("1 minute"));
+        assert_eq!("; write \"2d\"", without_unit("2days"));
+        for text in ["", "0", "5s", "-5", "5.5", "off", "minute"] {
             assert_eq!("", without_unit(text), "{text}");
         }
     }
@@ -85,6 +102,9 @@ mod tests {
         check("0", Some(0));
         check("1h30m", Some(5_400_000));
         check("7d", Some(604_800_000));
+        check("10 s", Some(10_000));
+        check("1h 30m", Some(5_400_000));
+        check("1 minute", None);
         check("60", None);
         check("", None);
         check("-5s", None);

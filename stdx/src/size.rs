@@ -33,7 +33,7 @@ impl FromStr for ByteSize {
         let bad =
             || format!("{text:?} is not a size; write a number and a unit, such as \"64KiB\" or \"1GiB\"");
         let split = text.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(text.len());
-        let (number, unit) = (&text[..split], text[split..].trim_start());
+        let (number, unit) = (&text[..split], text[split..].trim());
         let scale = UNITS.iter().find(|it| it.0.eq_ignore_ascii_case(unit)).ok_or_else(bad)?.1;
         if let Ok(whole) = number.parse::<u64>() {
             return whole.checked_mul(scale).map(ByteSize).ok_or_else(bad);
@@ -95,6 +95,7 @@ mod tests {
         check("1.5 MiB", Some(1_572_864));
         check("200MB", Some(200_000_000));
         check("1g", Some(1 << 30));
+        check("1GB ", Some(1_000_000_000));
         check("", None);
         check("-1", None);
         check("1 parsec", None);

@@ -78,7 +78,13 @@ impl ConfigCheck {
         for name in ["strip", "add_prefix", "rewrite"] {
             let key = at.key(name);
             if self.values.given.contains_key(&key) {
-                let instead = if name == "strip" { "write cgi.strip instead" } else { "remove it" };
+                let instead = match name {
+                    "strip" => "write cgi.strip instead",
+                    "rewrite" => {
+                        "remove it; cgi.program runs one program for all paths, and query.set gives it parts of the path"
+                    }
+                    _ => "remove it",
+                };
                 let text =
                     format!("the path of the request names the program, and is not rewritten; {instead}");
                 self.problem(self.source(&key), &format!("site.route.{name}"), &text);

@@ -33,6 +33,19 @@ impl HostPattern {
         }
     }
 
+    /// What to write in place of a text that is no host, to be appended to the allowed ones; empty where that is unknown.
+    pub(super) fn hint(text: &str) -> String {
+        let bare = text.split_once("://").map_or(text, |it| it.1);
+        let bare = bare.split(['/', ':']).next().unwrap_or_default();
+        match HostPattern::parse(bare) {
+            Some(_) if bare != text => format!("; write {bare:?} in place of {text:?}"),
+            None if !text.is_ascii() => {
+                "; write a name with other letters in its ASCII form, which begins with \"xn--\"".to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+
     /// How closely it names a host, without port: 0 if it does not, and more the more of the name it has.
     #[must_use]
     pub fn strength(&self, host: &str) -> usize {

@@ -201,7 +201,11 @@ impl TextForm {
             let parsed = Expression::parse_written(subject, text, written);
             return parsed.map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
         }
-        let otherwise = || if self.fits(text) { Ok(()) } else { Err(self.allowed().to_owned()) };
+        let otherwise = || match (self.fits(text), self) {
+            (true, _) => Ok(()),
+            (false, TextForm::Host) => Err(format!("{}{}", self.allowed(), HostPattern::hint(text))),
+            (false, _) => Err(self.allowed().to_owned()),
+        };
         self.check_parsed(text).unwrap_or_else(otherwise)
     }
 

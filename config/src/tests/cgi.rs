@@ -88,6 +88,12 @@ fn mistakes() {
         "strip: the path of the request names the program, and is not rewritten; write cgi.strip instead",
     );
     refuse(
+        "cgi = { root = \"src\" }\nrewrite = \"/a\"",
+        5,
+        "rewrite: the path of the request names the program, and is not rewritten; remove it; cgi.program runs one program for all \
+         paths, and query.set gives it parts of the path",
+    );
+    refuse(
         "path = \"/a/*\"\ncgi = { root = \"src\", strip = \"/b\" }",
         5,
         "cgi.strip: no path that matches \"/a/*\" begins with \"/b/\"; remove it, or change the path",

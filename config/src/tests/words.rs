@@ -144,7 +144,10 @@ fn wrong_values_are_rejected_with_a_value_to_write() {
         about(&SITE.replace("proxy = { ", "proxy = { health = { path = \"/\", status = 204 }, "))
     );
     let found = about(&SITE.replace("hosts = [\"*\"]", "hosts = [\"a\", \"b:80\", \"c\", \"d/\"]"));
-    assert!(found.ends_with("or \"*\"; not allowed: \"b:80\", \"d/\""), "{found}");
+    assert!(
+        found.ends_with("or \"*\"; write \"b\" in place of \"b:80\"; not allowed: \"b:80\", \"d/\""),
+        "{found}"
+    );
     let found = about_route("access.allow = [\"10.0.0.0/8\", \"office\"]");
     assert!(found.ends_with("; not allowed: \"office\""), "{found}");
     let found = about(&SITE.replace("http://127.0.0.1:8000\"", "a:1\", \"http://b:2 backup\""));
