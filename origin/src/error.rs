@@ -40,6 +40,8 @@ pub enum OriginError {
     VariablesTooLarge,
     /// uWSGI closed the connection without an answer to a block of variables of this many bytes, which may exceed its `buffer-size`.
     BlockUnanswered(usize),
+    /// A CGI program ended, or closed its output, before its response was complete: which, and how.
+    ProgramEnded(String),
     /// A response that is made here could not be made; the status for the client, and why.
     LocalFailure(u16, String),
     /// Its status is one of the configured failures; an error only where another origin is asked then.
@@ -82,6 +84,7 @@ impl OriginError {
             | Self::Unrepresentable
             | Self::Disconnected
             | Self::BlockUnanswered(_)
+            | Self::ProgramEnded(_)
             | Self::BadHead(_)
             | Self::BadBody
             | Self::InterimFlood => 502,
@@ -125,6 +128,9 @@ impl OriginError {
             Self::LocalFailure(_, why) => return Cow::Owned(why.clone()),
             Self::Connect(why) => return Cow::Owned(format!("the origin cannot be reached: {why}")),
             Self::Tls(why) => return Cow::Owned(format!("TLS handshake with the origin failed: {why}")),
+            Self::ProgramEnded(how) => {
+                return Cow::Owned(format!("the program {how} before its response was complete"));
+            }
             Self::ConnectTimeout => "the connection to the origin timed out",
             Self::NoDescriptor => "no file descriptor is free for a connection to the origin",
             Self::Disconnected => "the origin closed the connection before its response was complete",

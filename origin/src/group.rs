@@ -376,6 +376,7 @@ impl GroupAttempt {
             OriginError::Disconnected | OriginError::BlockUnanswered(_) => true,
             OriginError::Timeout(_) | OriginError::Status(_) => true,
             OriginError::NoDescriptor
+            | OriginError::ProgramEnded(_)
             | OriginError::Ejected
             | OriginError::Drained
             | OriginError::Unrepresentable

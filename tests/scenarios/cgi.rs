@@ -212,8 +212,8 @@ fn paths_that_name_a_program_and_paths_that_do_not() {
         ("/cgi-bin/none", 404),
         ("/cgi-bin/sub", 404),
         ("/cgi-bin/sub/", 404),
-        ("/cgi-bin/text", 403),
-        ("/cgi-bin/text/a.cgi", 403),
+        ("/cgi-bin/text", 404),
+        ("/cgi-bin/text/a.cgi", 404),
         ("/cgi-bin/out", 404),
         ("/cgi-bin/up/outside", 404),
         ("/cgi-bin/shell", 404),
@@ -414,12 +414,18 @@ fn error_output_is_logged() {
         &[
             ("warns", "echo 'careful: x' >&2; printf 'X: 1\\n\\npage'"),
             ("dies", "echo 'no module' >&2; exit 2"),
+            ("killed", "kill -9 $$"),
         ],
     );
     assert_eq!("page", it.get("/cgi-bin/warns").text());
     let log = || std::fs::read_to_string(it.larder.folder.path().join("error.log")).unwrap_or_default();
     until("the error output is logged", || log().contains("text=\"careful: x\""));
     assert_eq!(502, it.get("/cgi-bin/dies").status);
+    let why = "the program dies ended with status 2 before its response was complete";
+    until("the program and its status are logged", || log().contains(why));
+    assert_eq!(502, it.get("/cgi-bin/killed").status);
+    let why = "the program killed was ended by signal 9 before its response was complete";
+    until("the program and its signal are logged", || log().contains(why));
 }
 
 /// Four processes at a time in both workers, however many requests come; every request is answered.

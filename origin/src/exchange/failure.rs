@@ -21,7 +21,8 @@ impl ExchangeState {
             | OriginError::BadBody
             | OriginError::NotHttp2
             | OriginError::Disconnected
-            | OriginError::BlockUnanswered(_) => {
+            | OriginError::BlockUnanswered(_)
+            | OriginError::ProgramEnded(_) => {
                 counters.origin_bad_responses.add(1);
             }
             // Counted where it occurred.

@@ -121,6 +121,7 @@ impl Permit {
             | OriginError::LocalFailure(..)
             | OriginError::VariablesTooLarge
             | OriginError::BlockUnanswered(_)
+            | OriginError::ProgramEnded(_)
             | OriginError::BadHead(_)
             | OriginError::BadBody
             | OriginError::InterimFlood => false,

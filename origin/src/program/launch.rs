@@ -35,6 +35,8 @@ pub(super) struct LaunchRequest {
 
 /// A started program, and larder's ends of its pipes.
 pub(super) struct Launched {
+    /// Its file beneath the directory of programs, for the log.
+    pub name: String,
     pub process: ProgramProcess,
     /// `None` for a request without a body: the program reads the end at once.
     pub input: Option<OwnedFd>,
@@ -45,8 +47,8 @@ pub(super) struct Launched {
 /// Why no program was started.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotLaunched {
-    /// The path names none: the status of the answer.
-    Answer(u16),
+    /// The path names none, or a file that is no executable program.
+    NotFound,
     /// It could not be started.
     Fault(OriginError),
 }
@@ -58,10 +60,11 @@ pub(super) fn launch(
     order: LaunchRequest,
     slot: ProcessSlot,
 ) -> Result<Launched, NotLaunched> {
-    let path = order.path.ok_or(NotLaunched::Answer(404))?;
+    let path = order.path.ok_or(NotLaunched::NotFound)?;
     let method = order.variables.get("request_method").unwrap_or_default();
     let FoundProgram { file, name, script } = find(settings, &path, &String::from_utf8_lossy(method))?;
     let mut command = Command::new(&file);
+    let shown = shown(&settings.place, &name);
     command.arg0(name).env_clear().env("PATH", PATH);
     for it in order.variables.iter() {
         command.env(it.name, OsStr::from_bytes(it.value));
@@ -81,7 +84,16 @@ pub(super) fn launch(
         return Err(NotLaunched::Fault(OriginError::Disconnected));
     };
     let input = child.stdin.take().map(OwnedFd::from);
-    Ok(Launched { process, input, output: output.into(), errors: errors.into() })
+    Ok(Launched { name: shown, process, input, output: output.into(), errors: errors.into() })
+}
+
+/// The file of a program beneath its directory.
+fn shown(place: &ProgramPlace, file: &Path) -> String {
+    let beneath = match place {
+        ProgramPlace::Directory(root) => file.strip_prefix(root).ok(),
+        ProgramPlace::Program(_) => file.file_name().map(Path::new),
+    };
+    beneath.unwrap_or(file).display().to_string()
 }
 
 fn set_script(command: &mut Command, file: &Path, script: &Script) {
@@ -122,21 +134,21 @@ fn find(settings: &ProgramSettings, path: &ProgramPath, method: &str) -> Result<
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {}
             _ if path.is_of_other_route(end, method, &settings.before) => {
-                return Err(NotLaunched::Answer(404));
+                return Err(NotLaunched::NotFound);
             }
             FileType::RegularFile => {
                 let name = root.join(OsStr::from_bytes(beneath));
                 let file = resolved(root, &directory, &found).map_err(|it| not_started(&name, &it.into()))?;
                 return match stat.st_mode & 0o111 {
-                    _ if is_hidden(&file) => Err(NotLaunched::Answer(404)),
-                    0 => Err(NotLaunched::Answer(403)),
+                    _ if is_hidden(&file) => Err(NotLaunched::NotFound),
+                    0 => Err(NotLaunched::NotFound),
                     _ => Ok(FoundProgram { file, name, script: path.script(end) }),
                 };
             }
-            _ => return Err(NotLaunched::Answer(403)),
+            _ => return Err(NotLaunched::NotFound),
         }
     }
-    Err(NotLaunched::Answer(404))
+    Err(NotLaunched::NotFound)
 }
 
 /// Opens a file whose path, symbolic links included, does not leave the directory.
@@ -164,9 +176,9 @@ fn is_hidden(file: &Path) -> bool {
 fn not_found(root: &Path, error: Errno) -> NotLaunched {
     match error {
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::XDEV => {
-            NotLaunched::Answer(404)
+            NotLaunched::NotFound
         }
-        Errno::ACCESS => NotLaunched::Answer(403),
+        Errno::ACCESS => NotLaunched::NotFound,
         error => not_started(root, &error.into()),
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct ProgramExchange {
     /// For how long it may run, its response included.
     limit: Duration,
     stage: ProgramStage,
+    /// The program and its end, once its output has ended.
+    end: Option<String>,
     output: ApplicationOutput,
     /// Read and not taken yet.
     buffer: BytesMut,
@@ -74,6 +76,7 @@ enum ProgramStage {
 
 /// A running program.
 struct RunningProgram {
+    name: String,
     /// `None` once the body is written, or the program reads no more.
     input: Option<pipe::Sender>,
     output: Option<pipe::Receiver>,
@@ -98,6 +101,7 @@ impl ProgramExchange {
             shared,
             limit,
             stage: ProgramStage::Idle(slot),
+            end: None,
             output: ApplicationOutput::of_program(),
             buffer: BytesMut::new(),
             read_size: READ,
@@ -179,7 +183,10 @@ impl ProgramExchange {
             return Poll::Ready(Ok(event));
         }
         Poll::Ready(match ready!(self.poll_output(cx))? {
-            0 => self.output.end().map(|it| Event::End(it, None)),
+            0 => self.output.end().map(|it| Event::End(it, None)).map_err(|it| match self.end.take() {
+                Some(end) => OriginError::ProgramEnded(end),
+                None => it,
+            }),
             _ => Ok(Event::More),
         })
     }
@@ -226,8 +233,8 @@ impl ProgramExchange {
         let begun = match ready!(Pin::new(starting).poll(cx)) {
             Ok(Ok(launched)) => RunningProgram::new(launched, self.limit)
                 .map_err(|it| OriginError::Connect(larder_stdx::error::plain(&it))),
-            Ok(Err(NotLaunched::Answer(status))) => {
-                self.buffer = answer(status);
+            Ok(Err(NotLaunched::NotFound)) => {
+                self.buffer = BytesMut::from(NOT_FOUND);
                 self.stage = ProgramStage::Ended;
                 return Poll::Ready(Ok(()));
             }
@@ -259,9 +266,11 @@ impl ProgramExchange {
         }
         let end = ready!(running.poll_spoiled(cx));
         running.poll_errors(&self.shared, cx);
-        if end == Some(ProgramEnd::Killed) {
-            return Poll::Ready(Err(OriginError::Disconnected));
+        let how = format!("{} {}", running.name, how(end));
+        if let Some(ProgramEnd::Killed(_)) = end {
+            return Poll::Ready(Err(OriginError::ProgramEnded(how)));
         }
+        self.end = Some(how);
         // Before the end of the head, or of the announced length, it is truncated.
         running.done.take().into_iter().for_each(|it| drop(it.send(None)));
         self.stage = ProgramStage::Ended;
@@ -285,7 +294,7 @@ impl Drop for ProgramExchange {
 impl RunningProgram {
     /// Runs inside a `LocalSet`.
     fn new(launched: Launched, limit: Duration) -> io::Result<Self> {
-        let Launched { process, input, output, errors } = launched;
+        let Launched { name, process, input, output, errors } = launched;
         let input = input.map(pipe::Sender::from_owned_fd).transpose()?;
         let (output, errors) =
             (pipe::Receiver::from_owned_fd(output)?, pipe::Receiver::from_owned_fd(errors)?);
@@ -293,7 +302,7 @@ impl RunningProgram {
         let (done, is_done) = oneshot::channel();
         tokio::task::spawn_local(supervise(process, report, is_done, after(now(), limit)));
         let (output, errors, done) = (Some(output), Some(errors), Some(done));
-        Ok(Self { input, output, errors, reported, end: None, done, timer: None })
+        Ok(Self { name, input, output, errors, reported, end: None, done, timer: None })
     }
 
     /// Reads once; 0 is the end.
@@ -326,7 +335,7 @@ impl RunningProgram {
         let end = match self.end {
             Some(end) => end,
             // Without a report the runtime stops.
-            None => ready!(Pin::new(&mut self.reported).poll(cx)).unwrap_or(ProgramEnd::Killed),
+            None => ready!(Pin::new(&mut self.reported).poll(cx)).unwrap_or(ProgramEnd::Killed(None)),
         };
         self.end = Some(end);
         Poll::Ready(end)
@@ -360,6 +369,16 @@ impl RunningProgram {
     }
 }
 
+/// The end of a program, as the end of a clause.
+fn how(end: Option<ProgramEnd>) -> String {
+    match end {
+        None | Some(ProgramEnd::Exited(None)) => "closed its output".to_owned(),
+        Some(ProgramEnd::Exited(Some(status))) => format!("ended with status {status}"),
+        Some(ProgramEnd::Killed(Some(signal))) => format!("was ended by signal {signal}"),
+        Some(ProgramEnd::Killed(None)) => "was ended by a signal".to_owned(),
+    }
+}
+
 /// Reads what is in a pipe; `None` where it is empty and has writers. The runtime may not know yet that it is not empty.
 fn read_now(output: &pipe::Receiver, buffer: &mut BytesMut) -> io::Result<Option<usize>> {
     let mut bytes = vec![0; READ];
@@ -373,15 +392,6 @@ fn read_now(output: &pipe::Receiver, buffer: &mut BytesMut) -> io::Result<Option
     }
 }
 
-/// larder's answer in place of a program's. It is not stored: a program may be there a moment later.
-fn answer(status: u16) -> BytesMut {
-    let text = match status {
-        403 => {
-            "403 Forbidden\r\nCache-Control: no-store\r\nContent-Type: text/plain\r\n\r\nThe file is not an executable program.\n"
-        }
-        _ => {
-            "404 Not Found\r\nCache-Control: no-store\r\nContent-Type: text/plain\r\n\r\nNo program has this path.\n"
-        }
-    };
-    BytesMut::from(format!("Status: {text}").as_bytes())
-}
+/// larder's answer in place of a program's, the same for a file that is none: no client learns of it. It is not stored: a program may be
+/// there a moment later.
+const NOT_FOUND: &str = "Status: 404 Not Found\r\nCache-Control: no-store\r\nContent-Type: text/plain\r\n\r\nNo program has this path.\n";

@@ -24,10 +24,10 @@ const AT_STOP: i64 = 1;
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProgramEnd {
-    /// It exited, with any status: CGI has no meaning for it.
-    Exited,
-    /// A signal ended it: its output may be cut.
-    Killed,
+    /// It exited, with any status: CGI has no meaning for it. `None` where it is not known.
+    Exited(Option<i32>),
+    /// This signal ended it: its output may be cut. `None` where it is not known.
+    Killed(Option<i32>),
 }
 
 /// A started program. Dropping it kills its process group.
@@ -61,9 +61,12 @@ impl ProgramProcess {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
             Ok(None) => None,
-            Ok(Some(status)) if status.terminating_signal().is_some() => Some(ProgramEnd::Killed),
+            Ok(Some(status)) => Some(match status.terminating_signal() {
+                None => ProgramEnd::Exited(status.exit_status()),
+                signal => ProgramEnd::Killed(signal),
+            }),
             // The kernel has reaped it where SIGCHLD is ignored.
-            Ok(Some(_)) | Err(_) => Some(ProgramEnd::Exited),
+            Err(_) => Some(ProgramEnd::Exited(None)),
         }
     }
 
@@ -74,7 +77,7 @@ impl ProgramProcess {
             match (self.end(), readable) {
                 (Some(end), _) => return end,
                 (None, Ok(mut guard)) => guard.clear_ready(),
-                (None, Err(_)) => return ProgramEnd::Killed, // The runtime stops.
+                (None, Err(_)) => return ProgramEnd::Killed(None), // The runtime stops.
             }
         }
     }
