@@ -12,6 +12,7 @@ use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::template::Template;
 use larder_transport::{PLAIN_TEXT, ReadySynthetic, ResponseWriter, Synthetic};
+use larder_wire::message::reason;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -342,8 +343,12 @@ fn respond(config: &RespondConfig) -> OwnService {
 /// A fixed answer.
 fn fixed(status: u16, media_type: &str, body: Bytes) -> Synthetic {
     match body.is_empty() {
-        // An error page of the route may be its body.
-        true => Synthetic { is_error_page: status >= 400, ..Synthetic::empty(status) },
+        // An error page of the route may take its place.
+        true if status >= 400 => {
+            let text = format!("{status} {}\n", reason(status));
+            Synthetic { is_error_page: true, ..Synthetic::new(status, PLAIN_TEXT, text) }
+        }
+        true => Synthetic::empty(status),
         false => Synthetic::new(status, media_type, body),
     }
 }
