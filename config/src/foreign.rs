@@ -30,7 +30,7 @@ const LIKE_PROXY: [&str; 4] = ["fastcgi_", "uwsgi_", "scgi_", "grpc_"];
 const LINES: [(&str, &[&str]); 5] = [
     ("nginx", &["server {", "http {", "events {", "upstream ", "location ", "server_name "]),
     ("Apache", &["<VirtualHost", "<Directory", "<Location", "<IfModule", "RewriteRule "]),
-    ("HAProxy", &["frontend ", "backend ", "bind ", "default_backend "]),
+    ("HAProxy", &["frontend ", "default_backend ", "use_backend "]),
     ("lighttpd", &["server.modules ", "server.document-root ", "$HTTP["]),
     ("Caddy", &["reverse_proxy ", "file_server", "php_fastcgi ", "handle_path ", "handle {"]),
 ];

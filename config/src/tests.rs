@@ -226,7 +226,7 @@ fn all_errors_of_a_file_are_reported_together() {
         assert!(found.contains(": not TOML: ") && found.ends_with(&format!("; {expect}")), "{found}");
     };
     not_toml("events {\n}\nserver {\n  listen 80;\n}\n", &coming("nginx"));
-    not_toml("a.test {\n  reverse_proxy 127.0.0.1:1\n}\n", &coming("Caddy"));
+    not_toml("a.test {\n  bind 127.0.0.1\n  reverse_proxy 127.0.0.1:1\n}\n", &coming("Caddy"));
     not_toml("frontend f\n  bind :80\n", &coming("HAProxy"));
     not_toml("<VirtualHost *:80>\n", &coming("Apache"));
     not_toml("listen = [\":80\"];\n[[site]]\n", "remove the \";\" at the end of the line");
