@@ -96,7 +96,10 @@ impl Guide {
         let check =
             check.arg("check").envs(self.env.clone()).current_dir(larder.folder.path()).output().unwrap();
         let text = String::from_utf8_lossy(&check.stdout).into_owned();
-        assert!(check.status.success() && !text.contains("warning: "), "{text}");
+        // A test may be root, and the user of a page exists on another machine.
+        let is_of_page =
+            |it: &str| it.starts_with("warning: ") && !it.contains(": user: not set: a start as root");
+        assert!(check.status.success() && !text.lines().any(is_of_page), "{text}");
         larder
     }
 
