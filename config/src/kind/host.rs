@@ -33,7 +33,7 @@ impl HostPattern {
         }
     }
 
-    /// What to write in place of a text that is no host, to be appended to the allowed ones; empty where that is unknown.
+    /// The host that a text which is none probably means, to be appended to the allowed ones; empty where that is unknown.
     pub(super) fn hint(text: &str) -> String {
         let bare = text.split_once("://").map_or(text, |it| it.1);
         let bare = bare.split(['/', ':']).next().unwrap_or_default();
