@@ -90,6 +90,11 @@ impl MariaDb {
         assert!(made.status.success(), "{text}: {}", String::from_utf8_lossy(&made.stderr));
     }
 
+    /// The content of its first binary log, with `--log-bin=bin`.
+    pub fn log(&self) -> Vec<u8> {
+        std::fs::read(self.folder.path().join("data/bin.000001")).unwrap()
+    }
+
     /// The number of statements of larder that run now.
     pub fn running(&self) -> usize {
         let active = "select count(*) from information_schema.processlist where user = 'larder' and command <> 'Sleep'";

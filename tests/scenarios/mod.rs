@@ -16,6 +16,7 @@ mod advice_evidence;
 mod age;
 mod applications;
 mod bad_origins;
+mod binlog_rows;
 mod budget;
 mod cache_control;
 mod cache_rules;
