@@ -11,15 +11,12 @@ use crate::freshness::FollowedTables;
 use crate::lag::{FollowLag, GATHER};
 use crate::row_tags::{ChangedRows, join_tags};
 use crate::settings::{DatabaseSettings, FollowSettings};
-use bytes::Bytes;
 use larder_stdx::clock;
 use larder_wire::mysql::{CommandAnswer, dump, read_answer, read_dumped, register};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -158,29 +155,22 @@ impl BinlogFollower {
                 return Err("it sends nothing of its log".to_owned());
             }
         }
+        // The server sends each transaction in a packet of its own.
+        self.log.rest().map_err(plain)?;
         // A single change is returned at once.
         sleep_until(self.returned + GATHER).await;
         while found.tags.len() < MOST_TAGS
-            && let Some(event) = self.next_arrived().await
+            && let Some(event) = self.log.arrived()
         {
             if self.looked.elapsed() > LOOK {
                 self.check_log().await?;
             }
-            self.read(&event?, &mut found)?;
+            self.read(&event.map_err(plain)?, &mut found)?;
         }
         until_visible(&self.connection, &found).await?;
         self.lag.ends(self.tags.position().ordinal());
         self.returned = Instant::now();
         Ok(ChangedRows { tags: found.tags, transactions: Vec::new() })
-    }
-
-    /// The next event, if it is here.
-    async fn next_arrived(&self) -> Option<Result<Bytes, String>> {
-        poll_fn(|context| match self.log.poll_packet(context) {
-            Poll::Ready(it) => Poll::Ready(Some(it.map_err(plain))),
-            Poll::Pending => Poll::Ready(None),
-        })
-        .await
     }
 
     /// Reads an event, and adds the transactions that it commits.

@@ -10,6 +10,7 @@ use larder_wire::mysql::{
 };
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead as _, AsyncWrite as _};
@@ -43,8 +44,8 @@ struct PacketIo {
 }
 
 impl PacketIo {
-    /// The payload of the next message.
-    fn poll_packet(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, SqlError>> {
+    /// The payload of the next message; without a context only if it has arrived.
+    fn poll_packet(&mut self, mut context: Option<&mut Context<'_>>) -> Poll<Result<Bytes, SqlError>> {
         loop {
             if self.arrived.len() >= 4 {
                 let head = &self.arrived[..4];
@@ -67,17 +68,23 @@ impl PacketIo {
                 }
                 self.arrived.reserve(4 + length - self.arrived.len());
             }
-            if ready!(self.poll_fill(context)).is_err() {
+            if ready!(self.poll_fill(context.as_deref_mut())).is_err() {
                 return Poll::Ready(Err(self.fails()));
             }
         }
     }
 
     /// Reads once into the buffer.
-    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ()>> {
+    fn poll_fill(&mut self, context: Option<&mut Context<'_>>) -> Poll<Result<(), ()>> {
         let mut room = [0; READ];
         let mut room = tokio::io::ReadBuf::new(&mut room);
-        let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut room));
+        let read = match context {
+            Some(context) => ready!(Pin::new(&mut self.stream).poll_read(context, &mut room)),
+            None => match self.stream.read_arrived(&mut room) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+                read => read,
+            },
+        };
         self.arrived.extend_from_slice(room.filled());
         Poll::Ready(if read.is_err() || room.filled().is_empty() { Err(()) } else { Ok(()) })
     }
@@ -196,7 +203,24 @@ impl MySqlPacketStream {
 
     /// The same, polled.
     pub fn poll_packet(&self, context: &mut Context<'_>) -> Poll<Result<Bytes, SqlError>> {
-        self.io.borrow_mut().poll_packet(context)
+        self.io.borrow_mut().poll_packet(Some(context))
+    }
+
+    /// The next message, if it has arrived.
+    pub fn arrived(&self) -> Option<Result<Bytes, SqlError>> {
+        match self.io.borrow_mut().poll_packet(None) {
+            Poll::Ready(it) => Some(it),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Packets wake no thread, until a message is awaited.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    pub fn rest(&self) -> Result<(), SqlError> {
+        let mut io = self.io.borrow_mut();
+        io.stream.rest().map_err(|_| io.fails())
     }
 
     /// The error of a malformed packet: the connection is of no more use.
@@ -232,7 +256,7 @@ impl Drop for MySqlPacketStream {
 }
 
 async fn packet(io: &RefCell<PacketIo>) -> Result<Bytes, SqlError> {
-    poll_fn(|context| io.borrow_mut().poll_packet(context)).await
+    poll_fn(|context| io.borrow_mut().poll_packet(Some(context))).await
 }
 
 async fn send(io: &RefCell<PacketIo>, payload: &[u8]) -> Result<(), SqlError> {
