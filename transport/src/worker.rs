@@ -18,6 +18,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::Waker;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::LocalRuntime;
@@ -91,6 +92,7 @@ mod shedding;
 
 pub use connection_limit::ConnectionLimit;
 pub(crate) use connection_limit::{ConnectionPermit, ConnectionPresence, QuicConnections, QuicServices};
+pub(crate) use drain::turn_to_leave;
 pub use request_limits::{RequestLimits, TransferLimits};
 pub(crate) use shedding::MOST_CLOSED;
 
@@ -102,8 +104,10 @@ pub struct TransportWorker {
     times: Cell<Times>,
     draining: Cell<bool>,
     leaves_queues: Cell<bool>,
-    /// The time for which an idle connection is still read during a drain, milliseconds.
+    /// The time for which an idle connection is still read when it leaves, milliseconds.
     grace: Cell<u64>,
+    /// The time over which the connections of a drain leave.
+    leave_span: Cell<Duration>,
     sockets: RefCell<Vec<Option<Rc<OpenSocket>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
@@ -204,8 +208,10 @@ pub(crate) struct OpenSocket {
     /// Milliseconds of that window in which the client was waited for.
     window_wait: Cell<u64>,
     index: Cell<usize>,
-    /// Whether its protocol handles the drain and the close itself.
-    drains_itself: Cell<bool>,
+    /// Whether it serves the requests that have arrived, and then ends.
+    is_leaving: Cell<bool>,
+    /// The task of a protocol that announces the end itself.
+    leave_waker: Cell<Option<Waker>>,
     /// The limits of its current request, if they are not those of the worker.
     transfer_limits: Cell<Option<Box<TransferLimits>>>,
     /// Its permit of the connection limit.
@@ -234,6 +240,7 @@ impl TransportWorker {
             draining: Cell::new(false),
             leaves_queues: Cell::new(false),
             grace: Cell::new(SHUTDOWN_GRACE),
+            leave_span: Cell::default(),
             sockets: RefCell::default(),
             free: RefCell::default(),
             open: Cell::new(0),
@@ -354,7 +361,7 @@ impl TransportWorker {
             let counters = &self.counters;
             match why {
                 Expired::Writing => counters.client_write_timeouts.add(1),
-                Expired::Reading(ReadPhase::First | ReadPhase::Idle) if self.draining.get() => {}
+                Expired::Reading(ReadPhase::First | ReadPhase::Idle) if it.is_leaving() => {}
                 Expired::Reading(ReadPhase::First | ReadPhase::Idle) => counters.client_idle_timeouts.add(1),
                 Expired::Reading(ReadPhase::Head) => counters.client_head_timeouts.add(1),
                 Expired::Reading(ReadPhase::Body) => counters.client_body_timeouts.add(1),
@@ -384,7 +391,8 @@ impl TransportWorker {
             window_bytes: Cell::new(0),
             window_wait: Cell::new(0),
             index: Cell::new(place),
-            drains_itself: Cell::new(false),
+            is_leaving: Cell::new(self.draining.get()),
+            leave_waker: Cell::default(),
             transfer_limits: Cell::default(),
             _permit: taken,
             descriptor: self.reserves_descriptors.get().then(HeldDescriptor::by_client),
@@ -521,11 +529,6 @@ impl OpenSocket {
     pub fn reset_deadlines(&self) {
         self.expired.set(Expired::No);
         self.clear_read_deadline();
-    }
-
-    /// Lets the connection's task handle the drain itself.
-    pub fn drain_itself(&self) {
-        self.drains_itself.set(true);
     }
 
     /// Records that no input is awaited.

@@ -245,12 +245,15 @@ impl SettingsFollower {
     /// Finishes the requests in progress.
     async fn finish(mut self, orders: &watch::Receiver<WorkerState>) {
         (self.watches, self.error_pages, self.issuers) = (None, None, None);
-        self.front.is_draining.set(true);
+        // Connections have a part of the time limit.
+        let within = orders.borrow().live.config.limits.drain_timeout / 2;
         if orders.borrow().drain == Some(DrainReason::Replaced) {
             self.worker.leave_queues();
+            self.worker.drain_in_turn(within);
+        } else {
+            self.front.is_draining.set(true);
+            self.worker.drain(within);
         }
-        // Idle connections have a part of the time limit of a stop.
-        self.worker.drain(orders.borrow().live.config.limits.drain_timeout / 2);
         self.worker.drained().await;
         self.front.observer.flush();
     }

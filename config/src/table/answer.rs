@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].route[].respond.type", ValueKind::One(TextForm::FieldValue), None,
         "`Content-Type` of a fixed answer. Default: that of the file name, otherwise text.", r#""application/json""#),
     once("site[].route[].respond.health", ValueKind::OneOf(&["live", "ready"]), None,
-        "Answer for health checks of a load balancer: `live` is always 200; `ready` is 503 while larder drains its connections.", r#""ready""#),
+        "Answer for health checks of a load balancer: `live` is always 200; `ready` is 503 while larder stops.", r#""ready""#),
     once("site[].route[].cache.rule[].when", ValueKind::One(TextForm::ResponseCondition), None,
         "The responses of a rule: a condition over `status`, `type` (the media type), `size` (`Content-Length`), `header[\"name\"]`, `scheme`, `host`, `path`, `query` and `target`. The first rule of the route whose condition holds decides.", r#"'status == 404 && type == "text/html"'"#),
     once("site[].route[].cache.rule[].ttl", LIFETIME, None,

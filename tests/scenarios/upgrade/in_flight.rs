@@ -96,3 +96,27 @@ fn a_slow_client_gets_a_large_body_that_the_new_process_evicts() {
     drop(slow);
     assert_eq!(Some(0), wait(&mut running.larder.child).code());
 }
+
+/// A load balancer checks over a connection that it keeps; with the new process it would find the node ready.
+#[test]
+fn a_process_that_was_replaced_is_ready_over_its_connections() {
+    let origin = Origin::new(|_| "HTTP/1.1 200 OK\n\nof the origin".to_owned());
+    let route = "[[site.route]]\npath = \"/ready\"\nrespond.health = \"ready\"\n";
+    let text = config(&origin, ANY_PORT, "").replacen("[[site.route]]", &format!("{route}[[site.route]]"), 1);
+    let mut running = Upgradable::start(text, &[]);
+    let mut balancer = running.larder.client();
+    std::thread::scope(|scope| {
+        let checks = scope.spawn(|| {
+            loop {
+                balancer.send("GET /ready HTTP/1.1\r\nHost: h\r\n\r\n");
+                let answer = balancer.read();
+                assert_eq!((200, "ok\n"), (answer.status, &*answer.text()), "{answer:?}");
+                if answer.field("connection") == Some("close") {
+                    return;
+                }
+            }
+        });
+        running.upgrade();
+        checks.join().unwrap();
+    });
+}

@@ -241,7 +241,9 @@ impl Http1Connection {
         }
         let times = self.link.worker.times();
         if self.input.borrow().is_empty() {
-            self.link.watched.set_read_deadline(ReadPhase::Idle, self.link.worker.idle_limit());
+            self.link
+                .watched
+                .set_read_deadline(ReadPhase::Idle, self.link.worker.idle_limit(&self.link.watched));
         } else if consumed > 0 || self.link.watched.reading() != ReadPhase::Head {
             self.link.watched.set_read_deadline(ReadPhase::Head, times.head);
             client.began.set(self.link.worker.arrival_micros());
@@ -307,6 +309,7 @@ impl Http1Connection {
             client.began.set(self.link.worker.arrival_micros());
         }
         self.link.watched.reserve_descriptor();
+        self.link.worker.leave_for_request(&self.link.watched);
         self.link.watched.begin_window();
         let begun = !self.input.borrow().is_empty();
         *self.body.borrow_mut() = BodyState::new(&request, self.link.worker.limits().body_size, begun);
@@ -417,7 +420,7 @@ fn take<H: Handler>(
         *consumed += length;
         connection.is_new.set(false);
         worker.counters.requests.add(1);
-        let last = !head.keep_alive || worker.is_draining();
+        let last = !head.keep_alive || connection.link.watched.is_leaving();
         let declined = head.framing != Framing::Empty
             || handler.answer_now(
                 &head,

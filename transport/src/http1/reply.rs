@@ -81,7 +81,7 @@ impl<'c> Http1Reply<'c> {
             return Ok(());
         }
         if self.connection.body.borrow_mut().is_too_long_to_drain()
-            || self.connection.link.worker.is_draining()
+            || self.connection.link.watched.is_leaving()
         {
             self.keep_alive = KeepAlive::No;
         }

@@ -17,8 +17,7 @@ use larder_wire::message::HeadLimits;
 use larder_wire::message::fields::is_hop_by_hop;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -145,14 +144,11 @@ pub(crate) async fn serve<H: Handler>(link: ClientSocket, input: Vec<u8>, client
         waker: RefCell::default(),
     });
     connection.send_settings();
-    connection.link.watched.drain_itself();
     let ended = {
-        let worker = connection.link.worker.clone();
-        let mut stopped = pin!(worker.stopped());
-        let mut is_stopped = false;
+        let mut is_leaving = false;
         poll_fn(|context| {
-            if !is_stopped && stopped.as_mut().poll(context).is_ready() {
-                is_stopped = true;
+            if !is_leaving && connection.link.watched.poll_leaving(context).is_ready() {
+                is_leaving = true;
                 connection.announce_goaway();
             }
             turn(&connection, context, &client, &handler)
@@ -298,7 +294,7 @@ impl Http2Connection {
             Expired::Writing => ConnectionEnded::Gone,
             Expired::Reading(ReadPhase::Head) => ConnectionEnded::Broken(ErrorCode::EnhanceYourCalm),
             Expired::Reading(_) => ConnectionEnded::Broken(ErrorCode::None),
-            Expired::No if self.link.worker.is_draining() => ConnectionEnded::Broken(ErrorCode::None),
+            Expired::No if self.link.watched.is_leaving() => ConnectionEnded::Broken(ErrorCode::None),
             Expired::No => ConnectionEnded::Gone,
         }
     }

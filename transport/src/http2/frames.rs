@@ -373,6 +373,7 @@ impl<H: Handler> FrameBatch<'_, H> {
         stream.body.borrow_mut().is_whole |= end_stream;
         self.state.streams.insert(id, stream.clone());
         self.connection.link.watched.reserve_descriptor();
+        worker.leave_for_request(&self.connection.link.watched);
         let (handler, client) = (self.handler.clone(), self.client.clone());
         // Further requests of this read may come before the task runs.
         client.began.set(if self.began == 0 { worker.arrival_micros() } else { self.began });

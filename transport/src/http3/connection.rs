@@ -76,6 +76,8 @@ pub(super) struct Http3State {
     /// The number of requests so far.
     pub count: u32,
     pub goaway: Http3GoawayState,
+    /// The time at which it announces its end, in a drain.
+    pub leaves_at: Option<Instant>,
     /// The last change between idle and busy; at first that of the handshake.
     pub last_change: Instant,
     /// The acknowledgements from the client when it leaves, and the time of the last one.
@@ -121,6 +123,7 @@ impl Http3Connection {
             floods: Floods::default(),
             count: 0,
             goaway: Http3GoawayState::No,
+            leaves_at: None,
             last_change: now,
             acked: (0, now),
             is_closed: false,
@@ -148,14 +151,14 @@ impl Http3Connection {
     }
 
     /// Processes everything that has arrived, and passes output to QUIC.
-    pub fn turn<H: Handler>(self: &Rc<Self>, now: Instant, handler: &Rc<H>, is_leaving: bool) {
+    pub fn turn<H: Handler>(self: &Rc<Self>, now: Instant, handler: &Rc<H>) {
         if self.state.borrow().is_closed {
             while self.quic.borrow_mut().poll().is_some() {}
             return;
         }
         let result = self.events(handler, now).and_then(|()| {
             self.read_resumed(handler)?;
-            if is_leaving && self.client.borrow().is_some() {
+            if self.client.borrow().is_some() && self.is_leaving(now) {
                 self.advance_goaway(now);
             }
             Ok(())
@@ -270,6 +273,15 @@ impl Http3Connection {
         self.endpoint_waker.enqueue(self);
     }
 
+    /// Announces the end at this time.
+    pub fn leave(&self, at: Instant) {
+        self.state.borrow_mut().leaves_at = Some(at);
+    }
+
+    fn is_leaving(&self, now: Instant) -> bool {
+        self.state.borrow().leaves_at.is_some_and(|it| it <= now)
+    }
+
     /// Announces the end, or completes it.
     fn advance_goaway(&self, now: Instant) {
         let leaving = self.state.borrow().goaway;
@@ -314,11 +326,13 @@ impl Http3Connection {
         if self.client.borrow().is_none() {
             return state.last_change.checked_add(limits.head_timeout);
         }
+        let limit = if state.is_idle() { limits.idle_timeout } else { CHECK_INTERVAL };
+        let next = state.last_change.checked_add(limit);
         match state.goaway {
+            Http3GoawayState::No => next.into_iter().chain(state.leaves_at).min(),
             Http3GoawayState::Announced(since) => Some(since + GOAWAY_WAIT),
             Http3GoawayState::From(_) if state.is_idle() => Some(state.undelivered_until()),
-            _ if state.is_idle() => state.last_change.checked_add(limits.idle_timeout),
-            _ => state.last_change.checked_add(CHECK_INTERVAL),
+            Http3GoawayState::From(_) => next,
         }
     }
 
@@ -336,6 +350,9 @@ impl Http3Connection {
             let state = self.state.borrow();
             (state.is_idle(), state.goaway)
         };
+        if leaving == Http3GoawayState::No && self.is_leaving(now) {
+            return self.advance_goaway(now);
+        }
         if matches!(leaving, Http3GoawayState::Announced(_)) || is_idle && leaving != Http3GoawayState::No {
             return self.advance_goaway(now);
         }

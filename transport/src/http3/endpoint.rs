@@ -9,7 +9,7 @@ use super::succession::{self, PassedMessage};
 use crate::alternative::AlternativeService;
 use crate::handler::Handler;
 use crate::tls::{ServerTls, certificates, quic_suites};
-use crate::worker::{QuicConnections, TransportWorker};
+use crate::worker::{QuicConnections, TransportWorker, turn_to_leave};
 use larder_stdx::clock;
 use larder_wire::http3::Http3Error;
 use larder_wire::passed_packets::PassedPackets;
@@ -161,7 +161,9 @@ impl<H: Handler> SocketLoop<H> {
         self.check_for_later_port(waker);
         let (now, is_passed) = (clock::instant(), self.passed.is_some());
         let all: Vec<_> = self.waker.connections.borrow().values().cloned().collect();
-        for it in all {
+        let (span, count) = (self.worker.leave_span(), all.len());
+        for (number, it) in all.into_iter().enumerate() {
+            it.leave(now + turn_to_leave(span, number, count));
             let is_lost = match self.worker.leaves_queues() {
                 // A process reads the socket that does not pass packets on.
                 true => !is_passed,
@@ -449,7 +451,7 @@ impl<H: Handler> SocketLoop<H> {
             let Some(it) = connection else { return false };
             it.is_queued.set(false);
             let now = clock::instant();
-            it.turn(now, &self.handler, self.is_leaving);
+            it.turn(now, &self.handler);
             let goes_on = self.transmit(&it, now);
             self.endpoint_events(&it);
             self.set_timer(&it);
