@@ -210,12 +210,15 @@ impl Audit {
         self.event(level, event, &values);
     }
 
-    /// Switches to another file.
+    /// Opens another file. The result switches to it.
     ///
     /// # Errors
-    /// The file cannot be opened for appending; the old one stays.
-    pub fn retarget(&self, target: &larder_observe::log::LogTarget) -> std::io::Result<()> {
-        self.file.retarget(target)
+    /// The file cannot be opened for appending.
+    pub fn prepare<'a>(
+        &'a self,
+        target: &larder_observe::log::LogTarget,
+    ) -> std::io::Result<impl FnOnce() + use<'a>> {
+        self.file.prepare(target)
     }
 
     /// Reopens the file.

@@ -24,8 +24,8 @@ pub struct Prepared {
 }
 
 impl Running {
-    /// Reads the configuration again, and opens what is new in it. Logs and certificates are switched last; after an error
-    /// the running configuration is unchanged.
+    /// Reads the configuration again, and opens what is new in it. Certificates and logs are switched last, when nothing else can
+    /// fail; after an error the running configuration is unchanged.
     ///
     /// # Errors
     /// One sentence, or all errors of the configuration.
@@ -45,11 +45,9 @@ impl Running {
             Live::open(new, &self.shared.coders, &self.shared.own, self.shared.workers, Some(&old.live))?;
         let (log, errors, totals) = (&self.log, &self.errors, &self.shared.totals);
         let site_logs = open_site_logs(&live.config, log, &old.site_logs, errors, totals)?;
-        self.switch_logs(&old.live.config, &live.config, admin)?;
-        self.secure(&live.config).inspect_err(|_| {
-            // The old targets were open until now.
-            let _ = self.switch_logs(&live.config, &old.live.config, admin);
-        })?;
+        let switch_logs = self.open_logs(&old.live.config, &live.config, admin)?;
+        self.secure(&live.config)?;
+        switch_logs();
         Ok(Prepared { live, addresses, site_logs, waiting })
     }
 
@@ -65,27 +63,25 @@ impl Running {
         }
     }
 
-    /// Switches the logs to their new targets; after an error all have their old ones.
-    fn switch_logs(&self, old: &Config, new: &Config, admin: Option<&Admin>) -> Result<(), String> {
-        let access = |to: &Config| {
-            let switched = self.log.retarget(&to.log.access, to.log.format.clone());
-            switched.map_err(|it| cannot("access log", &to.log.access, &it))
-        };
-        let error = |to: &Config| {
-            let changed = old.log.error != new.log.error;
-            let switched = if changed { self.errors.retarget(&to.log.error) } else { Ok(()) };
-            switched.map_err(|it| cannot("error log", &to.log.error, &it))
-        };
-        let audit = |to: &Config| {
-            let target = |it: &Config| audit_target(it, self.admin_at);
-            let Some(admin) = admin.filter(|_| target(old) != target(new)) else { return Ok(()) };
-            admin.audit.retarget(&target(to)).map_err(|it| cannot("audit log", &target(to), &it))
-        };
-        let switched = access(new).and_then(|()| error(new)).and_then(|()| audit(new));
-        if switched.is_err() {
-            // The old targets were open until now.
-            let _ = access(old).and_then(|()| error(old));
-        }
-        switched
+    /// Opens the new targets of the logs. The result switches to them.
+    fn open_logs<'a>(
+        &'a self,
+        old: &Config,
+        new: &Config,
+        admin: Option<&'a Admin>,
+    ) -> Result<impl FnOnce() + use<'a>, String> {
+        let (access, error) = (&new.log.access, &new.log.error);
+        let to_access = self.log.prepare(access, new.log.format.clone());
+        let to_access = to_access.map_err(|it| cannot("access log", access, &it))?;
+        let to_error = (*error != old.log.error).then(|| self.errors.prepare(error)).transpose();
+        let to_error = to_error.map_err(|it| cannot("error log", error, &it))?;
+        let (before, audit) = (audit_target(old, self.admin_at), audit_target(new, self.admin_at));
+        let to_audit = admin.filter(|_| before != audit).map(|it| it.audit.prepare(&audit)).transpose();
+        let to_audit = to_audit.map_err(|it| cannot("audit log", &audit, &it))?;
+        Ok(move || {
+            to_access();
+            to_error.into_iter().for_each(|it| it());
+            to_audit.into_iter().for_each(|it| it());
+        })
     }
 }

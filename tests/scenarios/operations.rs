@@ -129,6 +129,28 @@ fn a_changed_file_is_noticed() {
     assert_eq!(1, larder.counter("config_rejections"));
 }
 
+/// The old file could not be opened again: its directory has another name by now.
+#[test]
+fn a_refused_reload_leaves_the_access_log_at_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir(at("old")).unwrap();
+    let access = |file: &str| format!("access = \"{}\"", at(file).display());
+    let origin = Origin::fixed(PAGE);
+    let first = config(&origin, "", &access("old/access.log"));
+    let larder = start(first.clone());
+    std::fs::rename(at("old"), at("renamed")).unwrap();
+    std::fs::create_dir(at("directory")).unwrap();
+    let audit = format!("[admin]\naudit = \"{}\"", at("directory").display());
+    let second = config(&origin, "", &access("new.log")).replacen("[admin]", &audit, 1);
+    std::fs::write(larder.config(), second).unwrap();
+    until("the reload is refused", || larder.counter("config_rejections") >= 1);
+    larder.get("/after");
+    let has_line = |name: &str| std::fs::read_to_string(at(name)).is_ok_and(|it| it.contains("GET /after "));
+    until("the request is logged", || has_line("renamed/access.log") || has_line("new.log"));
+    assert!(!has_line("new.log"), "{}", read(&larder, "error.log"));
+}
+
 #[test]
 fn the_access_log_in_combined_form_and_its_rotation() {
     let origin = Origin::fixed(PAGE);

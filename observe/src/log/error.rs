@@ -2,7 +2,7 @@
 
 use super::level::{Level, LogLevels, Subsystem};
 use super::sink::LogTarget;
-use super::sink::{BatchFate, LogSender, Sink, StandardStream};
+use super::sink::{BatchFate, LogSender, OpenedTarget, Sink, StandardStream};
 use super::stamp::Stamp;
 use super::{Closed, escape};
 use larder_counters::{Counters, Unit};
@@ -116,23 +116,27 @@ impl ErrorLog {
         Ok(Self(ErrorLogInner::new(sink)))
     }
 
-    /// Switches every clone to another target.
+    /// Opens another target. The result switches every clone to it.
     ///
     /// # Errors
-    /// The file cannot be opened for appending; the target is unchanged.
-    pub fn retarget(&self, target: &LogTarget) -> io::Result<()> {
-        let mut sink = self.0.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*sink {
-            Some(sink) => sink.retarget(target, StandardStream::Error)?,
-            None if *target == LogTarget::Off => {}
-            None => {
-                let opened = Sink::open(target, StandardStream::Error, "error-log", Arc::default(), None)?;
-                let _ = self.0.sender.set(opened.sender());
-                *sink = Some(opened);
+    /// The file cannot be opened for appending.
+    pub fn prepare<'a>(&'a self, target: &LogTarget) -> io::Result<impl FnOnce() + use<'a>> {
+        let sink = || self.0.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = || Sink::open(target, StandardStream::Error, "error-log", Arc::default(), None);
+        let (is_on, now) = (*target != LogTarget::Off, sink());
+        let open = || OpenedTarget::open(now.as_ref(), target, StandardStream::Error, first);
+        let opened = (is_on || now.is_some()).then(open).transpose()?;
+        drop(now);
+        Ok(move || {
+            let mut now = sink();
+            if let Some(opened) = opened {
+                opened.switch(&mut now);
             }
-        }
-        self.0.is_on.store(*target != LogTarget::Off, Relaxed);
-        Ok(())
+            if let Some(sink) = &*now {
+                let _ = self.0.sender.set(sink.sender());
+            }
+            self.0.is_on.store(is_on, Relaxed);
+        })
     }
 
     /// A log that discards every event.

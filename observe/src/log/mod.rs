@@ -24,7 +24,7 @@ pub use level::{Level, LogLevels, Subsystem};
 pub use sink::LogTarget;
 
 use larder_counters::Counters;
-use sink::{BatchFate, LogSender, Sink, StandardStream};
+use sink::{BatchFate, LogSender, OpenedTarget, Sink, StandardStream};
 use stamp::Stamp;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -65,29 +65,36 @@ impl AccessLog {
     ) -> io::Result<Self> {
         let now = AccessLogTarget { target: LogTarget::Off, format: format.clone(), sink: None };
         let log = Self { now: Mutex::new(now), counters, errors };
-        log.retarget(target, format)?;
+        log.prepare(target, format)?();
         Ok(log)
     }
 
-    /// Switches to another target and format; workers follow with [`LogHandle::follow`].
+    /// Opens another target. The result switches to it and to another format; workers follow with [`LogHandle::follow`].
     ///
     /// # Errors
-    /// The file cannot be opened for appending; target and format are unchanged.
-    pub fn retarget(&self, target: &LogTarget, format: LogFormat) -> io::Result<()> {
-        let mut now = self.now();
-        if now.target != *target {
-            match &now.sink {
-                Some(sink) => sink.retarget(target, StandardStream::Out)?,
-                None => {
-                    let (counters, errors) = (self.counters.clone(), self.errors.clone());
-                    let sink = Sink::open(target, StandardStream::Out, "access-log", counters, Some(errors))?;
-                    now.sink = Some(sink);
-                }
+    /// The file cannot be opened for appending.
+    pub fn prepare<'a>(
+        &'a self,
+        target: &LogTarget,
+        format: LogFormat,
+    ) -> io::Result<impl FnOnce() + use<'a>> {
+        let first = || {
+            let (counters, errors) = (self.counters.clone(), self.errors.clone());
+            Sink::open(target, StandardStream::Out, "access-log", counters, Some(errors))
+        };
+        let now = self.now();
+        let open = || OpenedTarget::open(now.sink.as_ref(), target, StandardStream::Out, first);
+        let opened = (now.target != *target).then(open).transpose()?;
+        drop(now);
+        let target = target.clone();
+        Ok(move || {
+            let mut now = self.now();
+            if let Some(opened) = opened {
+                opened.switch(&mut now.sink);
+                now.target = target;
             }
-            now.target = target.clone();
-        }
-        now.format = format;
-        Ok(())
+            now.format = format;
+        })
     }
 
     /// The handle of one worker; `counters` are that worker's.

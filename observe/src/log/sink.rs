@@ -53,6 +53,41 @@ pub enum StandardStream {
     Error,
 }
 
+/// A target that is open already, so that a log can switch to it without failing.
+pub(super) enum OpenedTarget {
+    /// For the writer that the log has.
+    Next(Out),
+    /// With the first writer of the log.
+    First(Sink),
+}
+
+impl OpenedTarget {
+    /// Opens `target` for a log with this sink, or with the `first` one.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending, or the thread not started.
+    pub fn open(
+        present: Option<&Sink>,
+        target: &LogTarget,
+        stream: StandardStream,
+        first: impl FnOnce() -> io::Result<Sink>,
+    ) -> io::Result<Self> {
+        match present {
+            Some(_) => Out::open(target, stream).map(Self::Next),
+            None => first().map(Self::First),
+        }
+    }
+
+    /// Lets the log of this sink write there.
+    pub fn switch(self, present: &mut Option<Sink>) {
+        match (self, &*present) {
+            (Self::Next(out), Some(sink)) => sink.switch(out),
+            (Self::Next(_), None) => {}
+            (Self::First(sink), _) => *present = Some(sink),
+        }
+    }
+}
+
 /// A log's file and its writer.
 pub struct Sink {
     sender: LogSender,
@@ -185,15 +220,10 @@ impl Sink {
         let _ = self.sender.queue.try_send(Message::Wake);
     }
 
-    /// Opens another target, to which the writer switches before its next batch. Does not wait for the writer.
-    ///
-    /// # Errors
-    /// The file cannot be opened for appending; the target is unchanged.
-    pub fn retarget(&self, target: &LogTarget, stream: StandardStream) -> io::Result<()> {
-        let out = Out::open(target, stream)?;
+    /// Lets the writer switch to another target before its next batch. Does not wait for the writer.
+    fn switch(&self, out: Out) {
         *self.shared.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(out);
         self.reopen();
-        Ok(())
     }
 
     /// Lets the writer write the whole queue and end; waits at most `bound`.
@@ -303,7 +333,7 @@ enum Ready {
     Later,
 }
 
-enum Out {
+pub(super) enum Out {
     File { path: PathBuf, file: File, waits: bool },
     Stream { stream: StandardStream, waits: bool },
     Syslog { path: PathBuf, socket: UnixDatagram },
