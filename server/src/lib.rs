@@ -24,6 +24,7 @@ pub mod node_records;
 pub mod node_registry;
 pub mod overlay;
 pub mod own_answer;
+mod own_certificate;
 pub mod privileges;
 pub mod purge;
 pub mod purge_receipt;

@@ -4,6 +4,7 @@
 use super::acme::AcmeFolder;
 use super::certificate_registry::{CertificateRegistry, CertificateSource, ShownCertificate};
 use super::config_watch::FileWatch;
+use super::own_certificate::own_certificate;
 use larder_config::tls::TlsConfig as Settings;
 use larder_config::{Config, HostPattern, SiteConfig};
 use larder_counters::Counters;
@@ -12,16 +13,12 @@ use larder_semantics::renewal::ExpiryState;
 use larder_stdx::clock;
 use larder_transport::tls::certificates::Certificate;
 use larder_transport::tls::{NamePattern, ServerTls, TlsRules};
-use rcgen::{CertificateParams, DnType, KeyPair};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// The validity of a generated certificate.
-const TRIAL: Duration = Duration::from_secs(90 * 86_400);
 const DAY: i64 = 86_400;
 
 /// The TLS state of the main thread.
@@ -44,7 +41,7 @@ impl CertificateStore {
         registry: &Rc<CertificateRegistry>,
     ) -> Result<Option<Self>, String> {
         let Some(settings) = &config.tls else { return Ok(None) };
-        let own = settings.self_signed.then(self_signed).transpose()?;
+        let own = settings.self_signed.then(|| own_certificate(errors)).transpose()?;
         let watches = RefCell::new(watches(config, settings));
         let certificates = read(settings, own.as_ref(), errors)?;
         let tls = ServerTls::new(&only(&certificates), rules(config, settings))?;
@@ -84,7 +81,7 @@ impl CertificateStore {
         let own = match (settings.self_signed, &*self.own.borrow()) {
             (false, _) => None,
             (true, Some(own)) => Some(own.clone()),
-            (true, None) => Some(self_signed()?),
+            (true, None) => Some(own_certificate(errors)?),
         };
         let certificates = read(settings, own.as_ref(), errors)?;
         self.tls.replace(&only(&certificates), rules(config, settings))?;
@@ -177,25 +174,4 @@ fn read(
         }
     }
     Ok(all)
-}
-
-/// An untrusted certificate for this machine alone.
-fn self_signed() -> Result<Certificate, String> {
-    let refused = |it: rcgen::Error| format!("The self-signed certificate cannot be created: {it}.");
-    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-    let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
-    let is_name = host.bytes().all(|it| it.is_ascii_alphanumeric() || b"-.".contains(&it));
-    if !host.is_empty() && is_name && !names.contains(&host) {
-        names.push(host);
-    }
-    let mut params = CertificateParams::new(names).map_err(refused)?;
-    params.distinguished_name.push(DnType::CommonName, "larder, for a trial");
-    let now = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(clock::wall().0);
-    params.not_before = now - Duration::from_secs(DAY.unsigned_abs());
-    params.not_after = now + TRIAL;
-    let key = KeyPair::generate().map_err(refused)?;
-    let certificate = params.self_signed(&key).map_err(refused)?;
-    let (chain, key) = (certificate.pem(), key.serialize_pem());
-    Certificate::of_pem(chain.as_bytes(), key.as_bytes(), None, "the self-signed certificate", "its key")
-        .map_err(String::from)
 }

@@ -127,6 +127,13 @@ pub struct Trusting {
 }
 
 impl Trusting {
+    /// It trusts this certificate alone, as PEM.
+    pub fn only_certificate(pem: &[u8]) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(pem).unwrap()).unwrap();
+        Self { roots: Arc::new(roots), own: None, only: None, config: OnceLock::new() }
+    }
+
     /// It shows this certificate of the authority.
     pub fn showing(mut self, authority: &Authority, file: &str) -> Self {
         self.config = OnceLock::new();

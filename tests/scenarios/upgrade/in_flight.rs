@@ -2,6 +2,7 @@
 
 use super::{ANY_PORT, Upgradable, config, log, logged_in};
 use crate::harness::command::wait;
+use crate::harness::secure::Trusting;
 use crate::harness::{Client, Origin, until};
 use crate::scenarios::upgrades::{ASK, agreeing, echo};
 use tempfile::TempDir;
@@ -119,4 +120,20 @@ fn a_process_that_was_replaced_is_ready_over_its_connections() {
         running.upgrade();
         checks.join().unwrap();
     });
+}
+
+#[test]
+fn the_self_signed_certificate_stays_the_same_over_an_upgrade() {
+    let origin = Origin::new(|_| "HTTP/1.1 200 OK\n\nof the origin".to_owned());
+    let listen = "\"127.0.0.1:0\", \"https://127.0.0.1:0\"";
+    let mut running = Upgradable::start(config(&origin, listen, "tls.self_signed = true"), &[]);
+    let printed = running.larder.printed();
+    let tls = printed.lines().find_map(|it| it.strip_prefix("listening on https://")).unwrap();
+    let file = running.larder.folder.path().join("state/larder/self-signed.pem");
+    let browser = Trusting::only_certificate(&std::fs::read(file).unwrap());
+    let status = || browser.connect(tls.parse().unwrap(), "localhost").map(|mut it| it.get("/").status);
+    assert_eq!(200, status().unwrap());
+    running.upgrade();
+    assert_eq!(Some(0), wait(&mut running.larder.child).code(), "the first process has ended");
+    assert_eq!(200, status().unwrap(), "a browser would ask its user again");
 }
