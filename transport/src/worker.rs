@@ -399,11 +399,8 @@ impl TransportWorker {
             reserved_descriptor: Cell::default(),
         });
         it.reserve_descriptor();
-        let limit = if self.draining.get() {
-            self.grace.get().min(self.times.get().head)
-        } else {
-            self.times.get().head
-        };
+        let head = self.times.get().head;
+        let limit = if self.draining.get() { self.grace.get().min(head) } else { head };
         it.set_read_deadline(ReadPhase::First, limit);
         if place == watched.len() {
             watched.push(Some(it.clone()));
