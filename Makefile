@@ -1,12 +1,13 @@
 # make run                 builds larder quickly, starts a slow demo site and larder in front of it
 # make run ORIGIN=http://… builds larder quickly and stands in front of your own application
-# make build               builds larder with every optimisation: ./target/release/larder
-# make package             builds ../larder_VERSION_ARCH.deb from the optimised binary
+# make build               builds larder with every optimisation that needs no load: ./target/release/larder
+# make optimised           builds it twice, the second time by a profile of its own load: ./target/optimised/larder, 20 minutes
+# make package             builds ../larder_VERSION_ARCH.deb from the binary of `make optimised`
 # make package ARCH=arm64  the same for Linux on ARM, built on another machine
 # make package-test        tests that package on a new Debian with systemd, as root: install, upgrades under load, purge, the Ansible role
 # make archive             packs a static binary, its installer and a container file: ./target/larder-VERSION-MACHINE-linux.tar.gz
 # make test                installs what the tests need, then every check and every test (what .ci/run calls)
-# make bench               larder beside its peers (docs/benchmarks.md), 15 minutes; QUICK=1 takes 3
+# make bench               the binary of `make optimised` beside its peers (docs/benchmarks.md), 15 minutes more; QUICK=1 takes that of `make build`, 3 minutes
 # make bench-upgrades ONE=FILE OTHER=FILE   requests during upgrades between two builds; REQUESTS=10000000 UPGRADES=50 RELOADS=0 take ten minutes
 #
 # FLAGS=… goes to larder: make run FLAGS='--listen 0.0.0.0:8080 --ram 1GiB'.
@@ -21,6 +22,10 @@ run: prepare
 build: prepare
 	cargo build --release --locked --bin larder
 
+optimised: prepare
+	@tests/install optimised
+	@packaging/optimise
+
 prepare:
 	@tests/install build
 	@ui/build
@@ -28,7 +33,7 @@ prepare:
 ARM = aarch64-unknown-linux-gnu
 
 # For ARM on another machine: the larder of this one prints manual pages and completions.
-package: build
+package: $(if $(filter arm64,$(ARCH)),build,optimised)
 ifeq ($(ARCH),arm64)
 	@tests/install arm64
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc cargo build --release --locked --bin larder --target $(ARM)
@@ -52,8 +57,8 @@ test:
 	@tests/install test
 	@tests/check
 
-bench: build
-	cargo run --locked -p larder-bench -- $(if $(QUICK),--quick) $(FLAGS)
+bench: $(if $(QUICK),build,optimised)
+	cargo run --locked -p larder-bench -- $(if $(QUICK),--quick,--larder target/optimised/larder) $(FLAGS)
 	cargo test --profile trial --locked -p larder-server -p larder-config --lib -- --nocapture --test-threads 1 \
 		every_client_has_its_burst two_hundred_routes a_hundred_thousand_lines | grep " ns\| ms"
 
@@ -64,4 +69,4 @@ RELOADS ?= 0
 bench-upgrades:
 	cargo run --release --locked --manifest-path bench/clients/Cargo.toml --target-dir bench/target -- $(ONE) $(OTHER) $(REQUESTS) $(UPGRADES) 10 $(RELOADS)
 
-.PHONY: run build prepare package package-test archive test bench bench-upgrades
+.PHONY: run build optimised prepare package package-test archive test bench bench-upgrades

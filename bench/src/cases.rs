@@ -1,6 +1,8 @@
 //! The table of measurements and claims. This module runs nothing.
 
-use crate::load::Manner::{self, Close, Datagrams, KeepAlive, Pipelined, Sealed, SealedStreams, Streams};
+use crate::load::Manner::{
+    self, Close, Datagrams, Distinct, KeepAlive, Pipelined, Sealed, SealedStreams, Streams,
+};
 use crate::servers::Server;
 use crate::statistics::Bound::{self, AtLeast, AtMost, Between};
 
@@ -108,6 +110,7 @@ pub fn all() -> Vec<Case> {
         static_and_cached(),
         workers(),
         miss(),
+        fill(),
         tiers(),
         disk(),
         counting(),
@@ -461,6 +464,22 @@ fn miss() -> Case {
             per_cpu("nginx", AtLeast(1.0)),
             Claim { lane: "larder", against: "haproxy", of: Of::PerCpu, bound: None },
         ],
+    }
+}
+
+/// A miss whose response is stored. nginx stores it in a file.
+fn fill() -> Case {
+    Case {
+        name: "fill",
+        title: "miss: 1,795 bytes that are stored, a URL of its own for each request, 20 connections",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            Distinct,
+            20,
+            &[("larder", LARDER), ("nginx", Server::NginxCache), ("haproxy", Server::HaproxyCache)],
+        ),
+        claims: vec![limit("larder", "haproxy"), limit("larder", "nginx")],
     }
 }
 

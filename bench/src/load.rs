@@ -8,12 +8,15 @@ use crate::process::{Cores, Running, pinned};
 
 const REPORT: &str = include_str!("../load/report.lua");
 const PIPELINE: &str = include_str!("../load/pipeline.lua");
+const DISTINCT: &str = include_str!("../load/distinct.lua");
 
 /// The pattern of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// One request after the other on connections that stay.
     KeepAlive,
+    /// The same, and each request has a URL of its own.
+    Distinct,
     /// Sixteen requests in one write.
     Pipelined,
     /// A connection for each request.
@@ -44,7 +47,7 @@ impl Manner {
     /// the same address over TCP.
     pub fn version(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Manner::KeepAlive | Manner::Pipelined | Manner::Close => None,
+            Manner::KeepAlive | Manner::Distinct | Manner::Pipelined | Manner::Close => None,
             Manner::Streams => Some(("--http2-prior-knowledge", "2")),
             Manner::SealedStreams | Manner::Datagrams => Some(("--http2", "2")),
             Manner::Sealed => Some(("--http1.1", "1.1")),
@@ -133,8 +136,12 @@ pub fn measure(
 
 fn wrk(port: u16, manner: Manner, connections: u32, seconds: u32, dir: &Path) -> Result<Vec<String>, String> {
     let script = dir.join(format!("{manner:?}.lua"));
-    let text = if manner == Manner::Pipelined { format!("{PIPELINE}{REPORT}") } else { REPORT.to_owned() };
-    std::fs::write(&script, text).map_err(|it| it.to_string())?;
+    let requests = match manner {
+        Manner::Pipelined => PIPELINE,
+        Manner::Distinct => DISTINCT,
+        _ => "",
+    };
+    std::fs::write(&script, format!("{requests}{REPORT}")).map_err(|it| it.to_string())?;
     let mut argv: Vec<String> = ["wrk", "--timeout", "10s", "-t", "1", "-c"].map(str::to_owned).to_vec();
     argv.extend([connections.to_string(), "-d".into(), seconds.to_string(), "-s".into()]);
     argv.push(script.display().to_string());

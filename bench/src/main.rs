@@ -38,6 +38,7 @@ larder-bench: larder beside its peers on one machine
 
   --quick            short turns and few rounds (2 to 3 minutes); the page in docs is left alone
   --only A,B         these cases only; --list shows them
+  --train            larder alone, a second for each case, without figures: the load that the optimised build is made for
   --rounds N         how often the lanes of a case take turns (default 5)
   --seconds N        how long a turn lasts (default 2)
   --nice N           niceness of servers and load; below zero on a machine that others use (default 0)
@@ -52,6 +53,7 @@ Example: cargo run --release -p larder-bench -- --only hit-20,close --rounds 3
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
     quick: bool,
+    train: bool,
     only: Option<Vec<String>>,
     rounds: Option<u32>,
     seconds: Option<u32>,
@@ -101,7 +103,7 @@ fn main() -> ExitCode {
             println!("{:<10} an application that is asked for four times what it can do", "overload");
             ExitCode::SUCCESS
         }
-        Ok(Wish::Run(asked)) => match bench(&asked) {
+        Ok(Wish::Run(asked)) => match if asked.train { train(&asked) } else { bench(&asked) } {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => {
                 eprintln!("larder-bench: {why}");
@@ -115,6 +117,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Wish, lexopt::Error> {
     use lexopt::prelude::{Long, ValueExt};
     let mut asked = Asked {
         quick: false,
+        train: false,
         only: None,
         rounds: None,
         seconds: None,
@@ -128,6 +131,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Wish, lexopt::Error> {
             Long("help") => return Ok(Wish::Help),
             Long("list") => return Ok(Wish::List),
             Long("quick") => asked.quick = true,
+            Long("train") => asked.train = true,
             Long("only") => {
                 asked.only = Some(parser.value()?.string()?.split(',').map(str::to_owned).collect())
             }
@@ -146,9 +150,36 @@ fn parse(mut parser: lexopt::Parser) -> Result<Wish, lexopt::Error> {
     Ok(Wish::Run(asked))
 }
 
-fn bench(asked: &Asked) -> Result<(), String> {
+/// A folder of this run in that for temporary files.
+fn folder() -> Result<PathBuf, String> {
     let dir = std::env::temp_dir().join(format!("larder-bench-{}", std::process::id()));
     fs::create_dir_all(&dir).map_err(|it| format!("{}: {it}", dir.display()))?;
+    Ok(dir)
+}
+
+/// Runs the lanes of larder, so that a build that counts what is executed writes its profile when it is stopped.
+fn train(asked: &Asked) -> Result<(), String> {
+    let dir = folder()?;
+    let mut settings = Settings { rounds: 1, seconds: 1, ..settings(asked, &dir)? };
+    let fleet = settings.memcached();
+    settings.fleet = fleet.iter().map(|it| it.port).collect();
+    build_http3_load(&dir);
+    for mut case in cases::all() {
+        case.lanes.retain(|it| it.server.program() == "larder");
+        case.claims.clear();
+        match settings.run(&case) {
+            Ok(done) => {
+                done.absent().for_each(|(lane, why)| eprintln!("{}, {lane}: left out: {why}", case.name))
+            }
+            Err(why) => eprintln!("{}: left out: {why}", case.name),
+        }
+    }
+    let _ = fs::remove_dir_all(&dir);
+    Ok(())
+}
+
+fn bench(asked: &Asked) -> Result<(), String> {
+    let dir = folder()?;
     let mut settings = settings(asked, &dir)?;
     // Where sessions share the machine as groups, niceness counts only within a group; this is the group's.
     let _ = fs::write("/proc/self/autogroup", asked.nice.to_string());
@@ -319,6 +350,7 @@ mod tests {
         assert_eq!(None, docs("--quick"));
         assert_eq!(None, docs("--only close"));
         assert_eq!(Some("x.md".into()), docs("--quick --docs x.md"));
+        assert!(matches!(asked("--train --larder x"), Ok(Wish::Run(it)) if it.train));
         let Ok(Wish::Run(all)) = asked("--only a,b --rounds 3 --nice=-5 --larder x") else { panic!() };
         assert_eq!("larder-bench --only a,b --rounds 3 --nice -5", all.command());
         assert!(asked("--frobnicate").is_err());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cases::{Claim, Lane, Of, Origin};
 use crate::idle::{Figures, OpenSocket};
-use crate::load::Sample;
+use crate::load::{Manner, Sample};
 use crate::million::Purged;
 use crate::overload::{self, Overloaded, Point};
 use crate::passwords::Passwords;
@@ -228,7 +228,9 @@ fn case_markdown(out: &mut String, finished: &Finished) {
 fn lane_name(finished: &Finished, lane: &Lane, outcome: &Outcome) -> String {
     let origin = middle(outcome, Sample::origin_us).unwrap_or(0.0);
     match finished.case.origin {
-        Origin::Storable if origin > ORIGIN_QUIET_US => format!("{} (asked the origin too)", lane.name),
+        Origin::Storable if lane.manner != Manner::Distinct && origin > ORIGIN_QUIET_US => {
+            format!("{} (asked the origin too)", lane.name)
+        }
         _ => lane.name.to_owned(),
     }
 }

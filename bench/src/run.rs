@@ -81,6 +81,14 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// The lanes without samples, with the reason.
+    pub fn absent(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.case.lanes.iter().zip(&self.outcomes).filter_map(|(lane, outcome)| match outcome {
+            Outcome::Absent(why) => Some((lane.name, why.as_str())),
+            Outcome::Measured(_) => None,
+        })
+    }
+
     fn outcome(&self, lane: &str) -> Option<&Outcome> {
         self.case.lanes.iter().position(|it| it.name == lane).and_then(|at| self.outcomes.get(at))
     }
