@@ -27,7 +27,7 @@ use std::time::Duration;
 pub(super) const ADVICE: &str = concat!(
     r#"{"type":"object","required":["now","uptime","statistics","findings","rightly"],"properties":{
 "now":{"type":"integer"},"uptime":{"type":"integer"},"statistics":{"enum":["on","off"]},
-"findings":{"type":"array","description":"those that save requests first, most requests first","items":{"type":"object","required":["name","sentence","route","saves","requests","per_hour","origin_us","from","changes"],"properties":{
+"findings":{"type":"array","description":"stored responses in doubt first, then those that save requests, most requests first","items":{"type":"object","required":["name","sentence","route","saves","requests","per_hour","origin_us","from","changes"],"properties":{
 "name":{"type":"string"},"sentence":{"type":"string"},"route":{"type":["string","null"],"description":"null for a finding about the server"},
 "saves":{"enum":["requests","bytes"],"description":"requests to the origin, or bytes of the counted responses"},
 "requests":{"type":"integer","description":"the requests since the start that the changes would have helped, at most; for bytes the stored responses that would be smaller"},
@@ -178,6 +178,7 @@ impl Admin {
     fn advised_of(&self, config: &Config, known: &[KnownRoute<'_>]) -> Advice {
         let routes: Vec<CountedRoute<'_>> = known.iter().map(KnownRoute::counted).collect();
         let ram_size = config.ram.budget;
+        let doubt = self.doubt();
         advice::advise(&AdviceFacts {
             routes: &routes,
             ram_size,
@@ -185,6 +186,7 @@ impl Admin {
             evicted: self.gateway.store.evicted_pages(),
             has_disk: config.disk.is_some(),
             full_disk: self.full_disk(),
+            doubt: doubt.as_deref(),
         })
     }
 

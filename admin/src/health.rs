@@ -173,6 +173,15 @@ impl Admin {
         report
     }
 
+    /// Why stored responses are validated before use now, with the remedy; `None` if they are not.
+    pub(super) fn doubt(&self) -> Option<String> {
+        let report = self.look_at_health();
+        let found = report.findings.iter().find(|it| it.kind.doubts_stored_responses())?;
+        let mut sentence = found.sentence(report.now);
+        sentence[..1].make_ascii_uppercase();
+        Some(format!("{sentence}. {}", found.kind.row().remedy))
+    }
+
     /// The judge of the state continues with the counters of the next configuration.
     pub(super) fn carry_health_over(&self, before: &Live, after: &Live) {
         let followed = self.followed.all();

@@ -76,6 +76,11 @@ pub fn render(trial: &Value, screen: Screen) -> String {
         );
         let _ = writeln!(out, "  {}", wrapped(&line, 2, 4, screen));
     }
+    if let Some(doubt) = trial["doubt"].as_str() {
+        let line =
+            format!("this ratio holds once stored responses are no longer in doubt: {}", harmless(doubt));
+        let _ = writeln!(out, "  {}", wrapped(&line, 2, 4, screen));
+    }
     tell_shared(trial, screen, &mut out);
     tell_changes(trial, screen, &mut out);
     for it in list(&trial["unknown"]) {

@@ -122,7 +122,7 @@ pub fn of_stored(meta: &Meta) -> MissReason {
     let source = meta.lifetime.source;
     match source {
         LifetimeSource::Purged => MissReason::Purged,
-        LifetimeSource::Unread => MissReason::Doubted,
+        LifetimeSource::Unread | LifetimeSource::Unfollowed => MissReason::Doubted,
         LifetimeSource::None if !meta.no_cache => MissReason::NoLifetime,
         _ if meta.no_cache || meta.lifetime.is_zero() => MissReason::MustValidate,
         _ => MissReason::Expired,
@@ -249,7 +249,16 @@ mod tests {
         check(MissReason::Purged, MissFacts { stored: Some(&purged), ..stale });
         let unread = crate::purged::PurgeVerdict::Unread(WallTime(1001)).apply(&fresh).unwrap();
         check(MissReason::Doubted, MissFacts { stored: Some(&unread), ..stale });
+        // Of a database whose changes are not followed.
+        let unfollowed = crate::purged::PurgeVerdict::Unfollowed(WallTime(1001)).apply(&fresh).unwrap();
+        check(MissReason::Doubted, MissFacts { stored: Some(&unfollowed), ..stale });
         check(MissReason::ClientNoCache, MissFacts { stored: Some(&fresh), ..facts(ForwardReason::Request) });
+    }
+
+    /// "needed once" was said of the requests that are hits as soon as the purge log is followed again.
+    #[test]
+    fn a_request_for_a_response_in_doubt_could_be_a_hit() {
+        assert_eq!(MissClass::CouldBeHit, MissReason::Doubted.row().class);
     }
 
     #[test]

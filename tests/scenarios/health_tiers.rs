@@ -1,10 +1,11 @@
 //! The findings of memcached servers, of requests in the queue of an origin, and of repeated purges, each by real traffic.
 
+use super::configuring::admin;
 use super::health::{names, state};
 use crate::harness::origin::{Script, response};
 use crate::harness::tiers::{fleet, of_size};
 use crate::harness::{Larder, Memcached, Origin, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The finding of this name.
@@ -37,6 +38,47 @@ fn a_memcached_with_too_little_memory_is_a_notice() {
     assert!(larder.counter("fleet_lost") >= 100, "{}", larder.counter("fleet_lost"));
     let text = sentence_of(&larder, "memcached-too-small");
     assert!(text.starts_with("memcached loses fresh pages since "), "{text}");
+}
+
+/// "Needed once" was the class of these requests, four other changes were proposed, and with them in force no request became a hit.
+#[test]
+fn stored_pages_in_doubt_are_possible_hits_and_the_first_advice_and_the_trial_names_them() {
+    let (origin, mut memcached) = (of_size(), Memcached::start());
+    let lines = fleet(&[&memcached], "timeout = \"500ms\"\nretry = \"100ms\"\nfailures = 1")
+        .replace("purge_log = false", "purge_log = true");
+    let larder = Larder::before_with(&origin, "", &lines);
+    let advice = || admin(&larder, "GET", "/api/v1/advice", b"").1["findings"][0].clone();
+    let doubt = || {
+        let text = json!({ "text": std::fs::read_to_string(larder.config()).unwrap() }).to_string();
+        admin(&larder, "POST", "/api/v1/config/trial", text.as_bytes()).1["doubt"].clone()
+    };
+    until("the purge log is followed", || larder.counter("purge_log_polls") > 0);
+    assert_eq!(200, larder.get("/100").status);
+    assert_eq!(Value::Null, doubt());
+    memcached.kill();
+    until("the purge log is not followed", || {
+        larder.pass(1_000);
+        larder.get("/100");
+        names(&larder).first().is_some_and(|it| it == "purge-log-not-followed")
+    });
+    assert_eq!(200, larder.get("/100").status);
+    let why = admin(&larder, "GET", "/api/v1/why", b"").1;
+    let reasons = why["routes"][0]["reasons"].as_array().unwrap();
+    let doubted = reasons.iter().find(|it| it["reason"] == "doubted").unwrap();
+    assert!(doubted["requests"].as_u64() > Some(0) && doubted["requests"] == doubted["could_be_hits"]);
+    let first = advice();
+    assert_eq!(("responses-doubted", "server"), (&*text(&first["name"]), &*text(&first["changes"][0]["by"])));
+    let sentence = text(&first["changes"][0]["sentence"]);
+    assert!(sentence.starts_with("The purge log is not followed since "), "{sentence}");
+    assert!(text(&doubt()).starts_with("The purge log is not followed since "), "{}", doubt());
+    memcached.start_again();
+    until("it is used again", || names(&larder).is_empty());
+    assert_ne!("responses-doubted", text(&advice()["name"]));
+    assert_eq!(Value::Null, doubt());
+}
+
+fn text(of: &Value) -> String {
+    of.as_str().unwrap_or_default().to_owned()
 }
 
 /// A purge removes the page from the fleet: that is no loss.

@@ -299,7 +299,7 @@ export interface Rule {
 
 /** A change that shares nothing private. */
 export interface Change {
-  by: 'configuration' | 'application';
+  by: 'configuration' | 'application' | 'server';
   sentence: string;
   settings?: string[];
   restart?: boolean;
@@ -594,6 +594,8 @@ export interface Tried {
   unknown: { fact: string; sentence: string; requests: number }[];
   /** Changed keys of RAM and disk, whose effect is not in the ratio. */
   not_modelled: string[];
+  /** Why stored responses are validated before use now, which the prediction leaves out. */
+  doubt: string | null;
 }
 
 /** A browser that is logged in. */

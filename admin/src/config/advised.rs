@@ -17,7 +17,7 @@ const AROUND: usize = 2;
 macro_rules! change {
     () => {
         r#"{"type":"object","required":["by","sentence"],"properties":{
-"by":{"enum":["configuration","application"],"description":"the place of the change"},"sentence":{"type":"string"},
+"by":{"enum":["configuration","application","server"],"description":"the place of the change"},"sentence":{"type":"string"},
 "settings":{"type":"array","description":"the keys, as in a file","items":{"type":"string"}},
 "restart":{"type":"boolean","description":"whether the change takes effect at a restart"},
 "edits":{"type":"array","description":"for POST /api/v1/config/edit","items":{"type":"object","required":["path","value"],"properties":{"path":{"type":"array"},"value":{}}}},
@@ -61,6 +61,7 @@ pub(crate) fn advised(
         SafeChange::Application { sentence } => {
             return json!({ "by": "application", "sentence": sentence });
         }
+        SafeChange::Server { sentence } => return json!({ "by": "server", "sentence": sentence }),
         SafeChange::Configuration { sentence, settings } => (sentence, settings),
     };
     let edits: Vec<(Vec<PathStep>, Value)> =

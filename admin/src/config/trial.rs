@@ -49,7 +49,7 @@ impl Admin {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
-        let context = self.trial_context();
+        let (context, doubt) = (self.trial_context(), self.doubt());
         let tried = self.apart(move |it| {
             let in_force = FilesInForce::of(&it.live.config);
             let Ok(changed) = it.plan.read(&real.text, &real.others, &in_force) else {
@@ -59,6 +59,7 @@ impl Admin {
             match context.run(changed, |telling, report| telling.to_json(report)) {
                 Ok(mut result) => {
                     result["file"] = file.into();
+                    result["doubt"] = doubt.into();
                     AdminResponse::Json(200, result)
                 }
                 Err(why) => problem_at(422, why, "text"),

@@ -139,6 +139,11 @@ pub enum SafeChange {
         /// The change, one sentence.
         sentence: &'static str,
     },
+    /// Another server, such as memcached, has to be restored.
+    Server {
+        /// The fault and the remedy, as in the state of the server.
+        sentence: String,
+    },
 }
 
 impl SafeChange {
@@ -147,7 +152,7 @@ impl SafeChange {
     pub fn settings(&self) -> &[SafeSetting] {
         match self {
             SafeChange::Configuration { settings, .. } => settings,
-            SafeChange::Application { .. } => &[],
+            SafeChange::Application { .. } | SafeChange::Server { .. } => &[],
         }
     }
 }

@@ -75,6 +75,8 @@ pub struct AdviceFacts<'a> {
     pub has_disk: bool,
     /// `cache.disk.size` of a disk tier that has dropped pages for space.
     pub full_disk: Option<u64>,
+    /// Why stored responses are in doubt now, and the remedy, as sentences; `None` if they are not.
+    pub doubt: Option<&'a str>,
 }
 
 /// A finding.
@@ -104,7 +106,7 @@ pub struct RightlyUncached {
 /// The advice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
-    /// Those that save requests to the origin first, most requests first.
+    /// Stored responses in doubt first, since that hinders the other changes; then those that save requests to the origin, most requests first.
     pub findings: Vec<Finding>,
     /// Most requests first.
     pub rightly: Vec<RightlyUncached>,
@@ -142,6 +144,8 @@ macro_rules! kinds {
 }
 
 kinds! {
+    Doubted "responses-doubted": "Stored responses are validated with the origin before each use, because servers that larder needs for them do not answer. Until they do, other changes have little effect.",
+        "requests with the reason doubted";
     Analytics "analytics-parameters": "One page is stored under many URLs, which differ in parameters of analytics.",
         "first requests whose query has such a parameter";
     Cookies "analytics-cookies": "Pages are not cached because the requests have cookies of analytics.",
@@ -219,7 +223,8 @@ pub fn advise(facts: &AdviceFacts<'_>) -> Advice {
         }
     }
     all.findings.extend(of_server(facts));
-    all.findings.sort_by_key(|it| (it.kind.saves(), std::cmp::Reverse(it.requests)));
+    all.findings
+        .sort_by_key(|it| (it.kind != AdviceKind::Doubted, it.kind.saves(), std::cmp::Reverse(it.requests)));
     all.rightly.sort_by_key(|it| std::cmp::Reverse(it.count.requests));
     all
 }
@@ -371,8 +376,18 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
         finding(AdviceKind::SmallRam, &[MissReason::Evicted, MissReason::NoRoom]),
         finding(AdviceKind::Disk, &[MissReason::Idle]),
         uncompressed(facts),
+        doubted(facts),
     ];
     found.into_iter().flatten().collect()
+}
+
+/// Requests for stored responses that are in doubt, while they are. However few: each other change depends on it.
+fn doubted(facts: &AdviceFacts<'_>) -> Option<Finding> {
+    let sentence = facts.doubt?.to_owned();
+    let sums = facts.routes.iter().map(|it| sum(it.reasons, &[MissReason::Doubted]));
+    let (requests, micros) = sums.fold((0, 0), |all, it| (all.0 + it.0, all.1 + it.1));
+    let changes = vec![SafeChange::Server { sentence }];
+    (requests > 0).then_some(Finding { kind: AdviceKind::Doubted, route: None, requests, micros, changes })
 }
 
 /// Responses that routes without compression sent as they came. Few are enough: their hits are not counted.
@@ -394,7 +409,7 @@ fn uncompressed(facts: &AdviceFacts<'_>) -> Option<Finding> {
 fn is_of_server(change: &SafeChange) -> bool {
     match change {
         SafeChange::Configuration { settings, .. } => settings.iter().all(SafeSetting::is_of_server),
-        SafeChange::Application { .. } => false,
+        SafeChange::Application { .. } | SafeChange::Server { .. } => false,
     }
 }
 

@@ -32,7 +32,7 @@ fn facts(policy: &Policy) -> ChangeFacts<'_> {
 fn settings_of(all: &[SafeChange]) -> Vec<&SafeSetting> {
     let settings = all.iter().filter_map(|it| match it {
         SafeChange::Configuration { settings, .. } => Some(settings),
-        SafeChange::Application { .. } => None,
+        SafeChange::Application { .. } | SafeChange::Server { .. } => None,
     });
     settings.flatten().collect()
 }
@@ -452,6 +452,7 @@ fn advice_of(routes: &[CountedRoute<'_>]) -> Advice {
         evicted: (0, 0),
         has_disk: false,
         full_disk: None,
+        doubt: None,
     })
 }
 
@@ -506,8 +507,30 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
         advice.rightly.iter().map(|it| (it.count.reason, it.count.requests)).collect::<Vec<_>>()[..]
     );
     assert!(advice.findings.iter().all(|it| !it.changes.is_empty() && it.kind.sentence().ends_with('.')));
-    // These two replace those about analytics.
-    assert_eq!(AdviceKind::ALL.len() - 2, advice.findings.len(), "every kind is attacked here");
+    // Two replace those about analytics, and one is about servers.
+    assert_eq!(AdviceKind::ALL.len() - 3, advice.findings.len(), "every kind is attacked here");
+}
+
+/// The page proposed four changes, and with each of them in force the hit ratio stayed 0 %.
+#[test]
+fn stored_responses_in_doubt_are_the_first_finding_while_they_are() {
+    let policy = Policy::default();
+    let reasons = counts(&[(MissReason::Expired, 1000), (MissReason::Doubted, 9)]);
+    let routes = [route(&policy, &reasons)];
+    let facts = AdviceFacts {
+        routes: &routes,
+        ram_size: 1 << 30,
+        ram_limit: 1 << 40,
+        evicted: (0, 0),
+        has_disk: false,
+        full_disk: None,
+        doubt: Some("The purge log is not followed. Restore its servers."),
+    };
+    let advice = advise(&facts);
+    assert_eq!([("responses-doubted", 9), ("expired", 1000)], kinds(&advice)[..]);
+    let sentence = "The purge log is not followed. Restore its servers.".to_owned();
+    assert_eq!([SafeChange::Server { sentence }], advice.findings[0].changes[..]);
+    assert_eq!([("expired", 1000)], kinds(&advise(&AdviceFacts { doubt: None, ..facts }))[..]);
 }
 
 fn equal(cookies: &[&str], needs_lifetime: bool) -> EqualForAll {
@@ -608,6 +631,7 @@ fn compression_is_proposed_for_stored_responses() {
             evicted: (0, 0),
             has_disk: false,
             full_disk: None,
+            doubt: None,
         })
     };
     let advice = small(1 << 40);
@@ -694,6 +718,7 @@ fn a_setting_in_force_is_not_proposed() {
         evicted: (0, 0),
         has_disk: true,
         full_disk: None,
+        doubt: None,
     });
     assert_eq!(Vec::<(&str, u64)>::new(), kinds(&report));
 }

@@ -221,6 +221,13 @@ findings! {
 }
 
 impl FindingKind {
+    /// Whether stored responses are validated before use as long as it holds.
+    #[must_use]
+    pub fn doubts_stored_responses(self) -> bool {
+        use FindingKind::{DatabaseBehind, DatabaseNotFollowed, MemcachedDown, PurgeLogNotFollowed};
+        matches!(self, PurgeLogNotFollowed | MemcachedDown | DatabaseNotFollowed | DatabaseBehind)
+    }
+
     /// Its row.
     #[must_use]
     pub fn row(self) -> &'static FindingRow {

@@ -51,8 +51,8 @@ reasons! {
     RequestNoStore "request-no-store" CouldBeHit: "`Cache-Control` of the request has `no-store`.",
         "`cache.request_directives` sets which of these directives are obeyed.";
     MustValidate "must-validate" Rightly: "The response demands a validation before each use (`no-cache`, or a lifetime of zero).", "";
-    Doubted "doubted" Needed: "The stored response is in doubt: the fleet may have a newer one, or a purge that this node could not read.",
-        "The state of the server names a memcached server that is down, and a purge log that is not followed.";
+    Doubted "doubted" CouldBeHit: "The stored response is in doubt: the fleet may have a newer one, or a purge or a change of a database that this node could not read.",
+        "The memcached servers, the purge log and the database that the state of the server names have to be restored: no key of the configuration replaces them.";
     HitForMiss "hit-for-miss" Needed: "The last responses to this URL were not cacheable, so that requests for it do not wait for each other.", "";
     Head "head" Needed: "A HEAD request, which does not fill the cache.", "";
     CacheOff "cache-off" Rightly: "The route does not use the cache (`cache.enabled = false`).", "";

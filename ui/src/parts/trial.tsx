@@ -97,6 +97,11 @@ function Trial({ of, box }: { of: Tried; box: Box }): JSX.Element {
           The effect of <code>{of.not_modelled.join(', ')}</code> is not predicted: the trial takes every tier to have room for every response.
         </p>
       )}
+      {of.doubt && (
+        <p class="warn">
+          <Icon name="warn" /> The prediction holds once stored responses are no longer in doubt. {of.doubt}
+        </p>
+      )}
       {of.danger && (
         <div class="trial-danger" role="alert">
           <p>

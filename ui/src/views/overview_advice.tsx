@@ -9,6 +9,9 @@ import type { Advice as AdviceOf, Change } from '../types';
 
 const changeOf = (it: AdviceOf['findings'][number]): Change | undefined => it.changes.find((one) => one.diff?.length);
 
+/** Another server has to be restored: no change of the configuration helps. */
+const serverOf = (it: AdviceOf['findings'][number]): Change | undefined => it.changes.find((one) => one.by === 'server');
+
 /** The latest answer, so that a return to the overview moves nothing. */
 let latest: AdviceOf | null = null;
 
@@ -17,20 +20,22 @@ export function Advice(): JSX.Element | null {
   const [problem, setProblem] = useState('');
   latest = data ?? latest;
   const findings = latest?.findings ?? [];
-  const first = findings.find(changeOf);
-  const change = first && changeOf(first);
-  if (!first || !change) return null;
-  const follow = (): void => void review(change).catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
+  const first = findings.find((it) => changeOf(it) || serverOf(it));
+  if (!first) return null;
+  const [change, server] = [changeOf(first), serverOf(first)];
+  const follow = (): void => void review(change!).catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
   return (
     <section class="advice" aria-labelledby="advice">
       <h2 id="advice">Advice</h2>
-      <p title={change.sentence}>
-        {first.sentence} {first.route && <span class="faint">{first.route}</span>}{' '}
+      <p title={change?.sentence}>
+        {first.sentence} {server?.sentence} {first.route && <span class="faint">{first.route}</span>}{' '}
         <span class="advice-gain">{gainOf(first)}</span>
       </p>
-      <Act of="admin" class="button" onClick={follow}>
-        Review this change …
-      </Act>
+      {change && (
+        <Act of="admin" class="button" onClick={follow}>
+          Review this change …
+        </Act>
+      )}
       <a class="link" href="#/why">
         {findings.length === 1 ? 'Details' : `All ${findings.length}`}
       </a>
