@@ -323,6 +323,7 @@ fn origin_fact(live: &Live, at: usize) -> OriginFact {
         name: it.name.clone(),
         is_used: matches!(it.state(), OriginState::Up | OriginState::Slow),
         is_down: is_down(it),
+        is_answering: it.standing.answers_unhealthy(),
         why: it.standing.down_reason(),
         is_drained: it.drained_by().is_some(),
         limit: if waits > 0 { connection_limit(live, at) } else { String::new() },

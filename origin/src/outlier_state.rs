@@ -32,6 +32,8 @@ pub struct OutlierState {
     is_drained: AtomicBool,
     /// Its health check failed.
     is_unhealthy: AtomicBool,
+    /// It has answered requests since then.
+    answers_all_the_same: AtomicBool,
     /// The number of ejections.
     ejections: AtomicU64,
     /// The failures since its last answer.
@@ -180,12 +182,21 @@ impl OutlierState {
         self.is_unhealthy.load(Relaxed)
     }
 
+    /// Whether its health check fails, but its latest request was answered: one without an alternative gets requests all the same.
+    #[must_use]
+    pub fn answers_unhealthy(&self) -> bool {
+        self.is_unhealthy()
+            && self.answers_all_the_same.load(Relaxed)
+            && self.failed_in_row.load(Relaxed) == 0
+    }
+
     /// Its health is no longer checked.
     pub fn clear_health(&self) {
         self.is_unhealthy.store(false, Relaxed);
     }
 
     pub(crate) fn mark_unhealthy(&self) -> Changes {
+        self.answers_all_the_same.store(false, Relaxed);
         self.is_unhealthy.store(true, Relaxed);
         self.ejections.fetch_add(1, Relaxed);
         Changes::Use
@@ -250,6 +261,9 @@ impl OutlierState {
     pub(crate) fn answered(&self, sent: BegunIn, now: Monotonic) -> Option<BreakerChange> {
         if self.failed_in_row.load(Relaxed) != 0 {
             self.failed_in_row.store(0, Relaxed);
+        }
+        if self.is_unhealthy() && !self.answers_all_the_same.load(Relaxed) {
+            self.answers_all_the_same.store(true, Relaxed);
         }
         let change = self.breaker.succeeded(sent, now)?;
         self.back_since.store(now.0.max(1), Relaxed);
@@ -338,6 +352,21 @@ mod tests {
             (OriginAdmission::Available, OriginState::Slow),
             (it.admission(at(101)), it.state(SLOW_START, at(101)))
         );
+    }
+
+    #[test]
+    fn an_unhealthy_origin_that_answers_requests_says_so_until_one_fails() {
+        let it = OutlierState::default();
+        it.answered(BegunIn::Closed, at(0));
+        it.mark_unhealthy();
+        assert!(!it.answers_unhealthy(), "it answered before its health check failed");
+        it.answered(BegunIn::Closed, at(1));
+        assert!(it.answers_unhealthy());
+        it.failed(BegunIn::Closed, &BreakerSettings::OFF, at(2));
+        assert!(!it.answers_unhealthy());
+        it.answered(BegunIn::Closed, at(3));
+        it.mark_healthy(at(4));
+        assert!(!it.answers_unhealthy());
     }
 
     #[test]

@@ -164,7 +164,7 @@ fn an_ejected_origin_is_down_until_a_trial_request_succeeds() {
     });
     let text = sentence(&larder);
     assert!(text.starts_with("Failing: ") && text.contains("the origin closed the connection"), "{text}");
-    assert!(text.contains("; 1 route has no other origin (*/*)"), "{text}");
+    assert!(text.contains("; 1 route has no other origin in use (*/*)"), "{text}");
     sick.store(false, SeqCst);
     larder.pass(20_000);
     assert_eq!(names(&larder), ["no-origin"], "no request has tried it yet");

@@ -90,6 +90,8 @@ pub struct OriginFact {
     pub is_used: bool,
     /// Whether it failed: it gets no requests, or its latest ones have all failed. A drained origin is not down.
     pub is_down: bool,
+    /// Whether only its health check fails: its latest request was answered.
+    pub is_answering: bool,
     /// The reason.
     pub why: String,
     /// Whether it is drained.

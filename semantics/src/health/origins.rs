@@ -83,10 +83,10 @@ fn down(facts: &HealthFacts, origin: &OriginFact, routes: &[usize]) -> Option<Co
     let without: Vec<usize> =
         routes.iter().copied().filter(|it| !origins_of(it).any(|it| it.is_used)).collect();
     let drained = names_of(&without, |it| it.is_drained);
-    let (in_use, remedy) = match drained.len() {
-        0 => ("", String::new()),
-        1 => (" in use", format!("; origin {} is drained: restore it", drained[0])),
-        _ => (" in use", format!("; origins {} are drained: restore them", list(&drained))),
+    let remedy = match drained.len() {
+        0 => String::new(),
+        1 => format!("; origin {} is drained: restore it", drained[0]),
+        _ => format!("; origins {} are drained: restore them", list(&drained)),
     };
     let names: Vec<&str> = without.iter().map(|it| &*facts.routes[*it].name).collect();
     let used = || list(&names_of(routes, |it| it.is_used));
@@ -96,7 +96,13 @@ fn down(facts: &HealthFacts, origin: &OriginFact, routes: &[usize]) -> Option<Co
         (0, some) => (FindingKind::OriginDown, format!("its {some} routes use {}", used())),
         (some, _) => {
             let have = if some == 1 { "1 route has".to_owned() } else { format!("{some} routes have") };
-            (FindingKind::NoOrigin, format!("{have} no other origin{in_use} ({}){remedy}", list(&names)))
+            let effect = format!("{have} no other origin in use ({}){remedy}", list(&names));
+            match origin.is_answering {
+                true => {
+                    (FindingKind::OriginDown, format!("{effect}; it still gets requests, and answers them"))
+                }
+                false => (FindingKind::NoOrigin, effect),
+            }
         }
     };
     let OriginFact { name, why, .. } = origin;

@@ -25,7 +25,8 @@ pub(super) fn routes(
     let is_named = all.iter().any(|it| it.subject == SERVER_ERRORS);
     for (fact, it) in facts.troubled.iter().zip(minute.routes) {
         let of_route = facts.routes.iter().find(|it| it.name == fact.name);
-        let has_origin = of_route.is_none_or(|it| it.origins.iter().any(|it| facts.origins[*it].is_used));
+        let answers = |it: &usize| facts.origins[*it].is_used || facts.origins[*it].is_answering;
+        let has_origin = of_route.is_none_or(|it| it.origins.iter().any(answers));
         all.extend(failing(fact, it, held).filter(|_| !is_named && has_origin));
         all.extend(rejecting(fact, it, held));
         all.extend(limited(fact, it));

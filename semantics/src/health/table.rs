@@ -63,7 +63,7 @@ findings! {
         "worker N has failed since TIME (REASON); larder ends, and its service manager starts it again",
         "Report the reason; the error log has it (`worker-failed`).";
     NoOrigin "no-origin" Failing 0 "overview":
-        "origin ADDRESS is down since TIME (REASON); N routes have no other origin (NAMES)",
+        "origin ADDRESS is down since TIME (REASON); N routes have no other origin in use (NAMES)",
         "Start the origin, or correct `proxy.to`. If its health check answers 4xx, correct `proxy.health`: requests are still sent to an origin that is down if the route has no other, unless `proxy.all_ejected` is `refuse`. If the sentence names a drained origin, restore that (`larder origin restore`). Pages in the cache are served meanwhile, expired ones as far as `cache.stale_if_error` permits.";
     DatabasePagesFail "database-pages-fail" Failing 0 "overview":
         "pages of database NAME fail since TIME (REASON); N of M requests for them were server errors within TIME",
@@ -77,24 +77,30 @@ findings! {
     MostRequestsFail "most-requests-fail" Failing 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
         "`larder tail 'status >= 500'` has the requests, `larder worst` also those that the origin broke off, `larder stats` the routes and origins. This state begins at 50 % of the responses of a minute, and ends below 40 %.";
-    OriginDown "origin-down" Degraded 0 "overview":
-        "origin ADDRESS is down since TIME (REASON); its N routes use OTHERS",
-        "Start the origin, or correct `proxy.health` if its health check answers 4xx. It gets requests again by itself after a successful health check or trial request.";
     RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
         "`larder tail 'status >= 500'` has the requests, `larder worst` also those that the origin broke off, `larder stats` the routes and origins. This state begins at 5 % of at least 20 responses within a minute, and ends below 2 %.";
-    OriginErrors "origin-errors" Degraded 0 "overview":
-        "origin ADDRESS answers N % of its requests with server errors since TIME (M of T within the last minute; K % at the other origins); it still gets requests of route NAME",
-        "Repair the origin, or drain it (`larder origin drain`): its routes use the others. This state begins when at least 20 % of 20 or more answers within a minute are server errors, and this share is three times that of the other origins of the same routes. It ends below 10 %, or below twice the share of the others. If they have sent fewer than 20 answers, it begins at 50 % and ends below 40 %.";
     RouteFails "route-fails" Degraded 10 "live?filter=status >= 500":
         "most responses of route NAME are server errors since TIME (N of M within the last minute); its last failure: REASON",
         "If its last failure is a timeout, raise the one of `proxy` that was reached, such as `proxy.first_byte_timeout`. Otherwise the error log (`origin-failed`) and `Traces` show what fails; the application has to be corrected if the status is its own.";
+    OriginErrors "origin-errors" Degraded 0 "overview":
+        "origin ADDRESS answers N % of its requests with server errors since TIME (M of T within the last minute; K % at the other origins); it still gets requests of route NAME",
+        "Repair the origin, or drain it (`larder origin drain`): its routes use the others. This state begins when at least 20 % of 20 or more answers within a minute are server errors, and this share is three times that of the other origins of the same routes. It ends below 10 %, or below twice the share of the others. If they have sent fewer than 20 answers, it begins at 50 % and ends below 40 %.";
     RedirectLoop "redirect-loop" Degraded 0 "live?filter=reason == \"redirect-loop\"":
         "the origin of route NAME redirects requests to their own URL since TIME (N of M within the last minute); clients never get these pages",
         "Let the application build its URLs from `X-Forwarded-Proto` and `X-Forwarded-Host`, or trust the address of larder as a proxy. Behind another proxy, name it in `clients.trusted`.";
     LimitReached "limit-reached" Degraded 0 "config?section=limits.":
         "EVENT since TIME (N times within the last minute)",
         "Raise the limit or correct the file that the sentence names, or find the cause of the load with `larder top`.";
+    PurgeLogNotFollowed "purge-log-not-followed" Degraded 5 "nodes":
+        "the purge log is not followed since TIME (N of M servers); every stored response is validated before use",
+        "Restore the memcached servers of `cache.fleet.servers`, or the network to them.";
+    MemcachedDown "memcached-down" Degraded 0 "nodes":
+        "memcached server ADDRESS is not used since TIME (N failures in a row); the other servers store its keys",
+        "Start the server. It is used again by itself after a successful attempt. If it is gone for good, replace it in `cache.fleet.servers` of all nodes.";
+    OriginDown "origin-down" Degraded 0 "overview":
+        "origin ADDRESS is down since TIME (REASON); its N routes use OTHERS, or have no other in use and it answers their requests",
+        "Start the origin, or correct `proxy.health` if its health check answers 4xx. It gets requests again by itself after a successful health check or trial request.";
     OriginsDisagree "origins-disagree" Degraded 0 "overview":
         "origins of route NAME disagree since TIME (ADDRESS lets URL be shared, ADDRESS forbids it; N and M recent responses); whether a client gets a shared page depends on the origin",
         "Let both origins send the same `Cache-Control`, or set `cache.enabled = false` for the route. Purge the pages that the first one has sent if they are for one client. This state ends five minutes after the last such responses.";
@@ -104,18 +110,12 @@ findings! {
     DatabaseBehind "database-behind" Degraded 10 "overview":
         "the changes of database NAME are read late since TIME (N s and M bytes of its log behind); pages with its rows are validated every second",
         "Commit more rows in each transaction, or follow fewer tables; the metric `database_lag_seconds` has the delay.";
-    PurgeLogNotFollowed "purge-log-not-followed" Degraded 5 "nodes":
-        "the purge log is not followed since TIME (N of M servers); every stored response is validated before use",
-        "Restore the memcached servers of `cache.fleet.servers`, or the network to them.";
     NodeServersDiffer "node-servers-differ" Degraded 10 "nodes":
         "node NAME uses another list of memcached servers since TIME; purges do not reach all nodes",
         "Set the same `cache.fleet.servers` on all nodes.";
     NodeKeysDiffer "node-keys-differ" Degraded 10 "nodes":
         "node NAME finds keys on other servers, or in another form, since TIME; nodes do not share its pages",
         "Set the same `distribution`, `hash`, `namespace` and `md5_keys` in `cache.fleet` on all nodes, and the same names of the servers.";
-    MemcachedDown "memcached-down" Degraded 0 "nodes":
-        "memcached server ADDRESS is not used since TIME (N failures in a row); the other servers store its keys",
-        "Start the server. It is used again by itself after a successful attempt. If it is gone for good, replace it in `cache.fleet.servers` of all nodes.";
     MemcachedFlaps "memcached-flaps" Degraded 0 "config?section=cache.fleet.":
         "memcached server ADDRESS fails and comes back since TIME (N times within the last ten minutes); each time its pages are missing, and those of a restarted server are lost",
         "Its log and that of its machine have the reason: a restart, lack of memory, or a network that loses packets. If it only answers late, raise `cache.fleet.timeout`. This state begins at three ejections within ten minutes.";

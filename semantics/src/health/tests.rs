@@ -91,12 +91,45 @@ fn an_origin_is_down_with_its_reason_and_its_effect() {
     assert_eq!((HealthWord::Failing, vec!["no-origin", "no-origin"]), names(&report));
     assert_eq!(
         "Failing: origin 10.0.0.7:8000 is down since 06 Nov 02:46:11 UTC (its health check answers 503); 2 routes have no \
-         other origin (a/, b/) (1 more: no-origin)",
+         other origin in use (a/, b/) (1 more: no-origin)",
         report.sentence()
     );
     let well =
         HealthFacts { origins: vec![origin("10.0.0.7:8000", ""), origin("10.0.0.8:8000", "")], ..facts };
     assert_eq!((HealthWord::Healthy, vec![]), names(&judge.look(&HealthFacts { now: NOW + 86_401, ..well })));
+}
+
+/// "Failing" was the headline for a route whose requests were all answered, and a route with errors alone came third.
+#[test]
+fn a_failed_health_check_of_an_origin_that_answers_comes_after_requests_that_fail() {
+    let why = "health check: it answered 404";
+    let origins = vec![
+        OriginFact { is_answering: true, ..origin("a", why) },
+        OriginFact { is_answering: true, ..origin("b", why) },
+        origin("c", ""),
+    ];
+    let routes = vec![route("rooms", &[0, 1]), route("r1", &[2])];
+    let mut judge = HealthJudge::default();
+    let mut look = |second, errors| {
+        let (counts, troubled) = (counts(10_000 * second, errors), vec![troubled(1, errors, errors, 0)]);
+        judge.look(&HealthFacts {
+            origins: origins.clone(),
+            routes: routes.clone(),
+            counts,
+            troubled,
+            ..at(second)
+        })
+    };
+    (0..12).for_each(|second| drop(look(second, 10 * second)));
+    let report = look(12, 120);
+    assert_eq!((HealthWord::Degraded, vec!["route-fails", "origin-down", "origin-down"]), names(&report));
+    let sentence = report.findings[1].sentence(report.now);
+    assert!(
+        sentence.ends_with(
+            "(health check: it answered 404); 1 route has no other origin in use (rooms); it still gets requests, and answers them"
+        ),
+        "{sentence}"
+    );
 }
 
 #[test]
