@@ -10,6 +10,7 @@ use larder_semantics::advice::{
 };
 use larder_semantics::cookies;
 use larder_semantics::field::Field;
+use larder_semantics::key::QueryPolicy;
 use larder_semantics::miss_reason::MissReason;
 use larder_semantics::policy::CredentialUse;
 use larder_semantics::trial::evidence::{CookieSharing, EqualForAll};
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 /// The response.
 pub(super) const ADVICE: &str = concat!(
-    r#"{"type":"object","required":["now","uptime","statistics","findings","rightly"],"properties":{
+    r#"{"type":"object","required":["now","uptime","statistics","findings","uncached"],"properties":{
 "now":{"type":"integer"},"uptime":{"type":"integer"},"statistics":{"enum":["on","off"]},
 "findings":{"type":"array","description":"stored responses in doubt first, then those that save requests, most requests first","items":{"type":"object","required":["name","sentence","route","saves","requests","per_hour","origin_us","from","changes"],"properties":{
 "name":{"type":"string"},"sentence":{"type":"string"},"route":{"type":["string","null"],"description":"null for a finding about the server"},
@@ -35,8 +36,8 @@ pub(super) const ADVICE: &str = concat!(
 "changes":{"type":"array","items":"#,
     change!(),
     r#"}}}},
-"rightly":{"type":"array","description":"requests that are rightly no hits, most first","items":{"type":"object","required":["route","reason","sentence","requests"],"properties":{
-"route":{"type":"string"},"reason":{"type":"string"},"sentence":{"type":"string"},"requests":{"type":"integer"},
+"uncached":{"type":"array","description":"requests that are not cached on purpose of the operator, the client or the application, most first","items":{"type":"object","required":["route","reason","class","sentence","requests"],"properties":{
+"class":{"enum":["by-configuration","by-request","by-response","could-be-hit"]},"route":{"type":"string"},"reason":{"type":"string"},"sentence":{"type":"string"},"requests":{"type":"integer"},
 "evidence":{"type":["string","null"],"description":"the judgement about recent requests, or the evidence that is missing, where cookies are the reason"}}}}}}"#
 );
 
@@ -102,7 +103,28 @@ impl KnownRoute<'_> {
         }
     }
 
-    /// The cookies that make a request private once those that change no page are left out.
+    /// The cookies that make a request private once those that change no page are left out, and the parameters that these findings would
+    /// remove.
+    fn needless(&self, findings: &[&Finding]) -> Option<CookieNames> {
+        let in_force = match &self.config.cache.key.query {
+            QueryPolicy::Drop(names) => &names[..],
+            _ => &[],
+        };
+        let settings = findings.iter().flat_map(|it| it.changes.iter().flat_map(SafeChange::settings));
+        let dropped = settings.filter_map(|it| match it {
+            SafeSetting::DropParameters(names) => Some(names),
+            _ => None,
+        });
+        let parameters: Vec<String> =
+            dropped.flatten().filter(|it| !in_force.contains(it)).cloned().collect();
+        match self.needless_cookies() {
+            Some(it) => Some(CookieNames { parameters, ..it }),
+            // Every cookie is private.
+            None if parameters.is_empty() => None,
+            None => Some(CookieNames { parameters, private: vec!["*".to_owned()], ignored: Vec::new() }),
+        }
+    }
+
     fn needless_cookies(&self) -> Option<CookieNames> {
         let (it, policy) = (self.equal()?, &self.config.cache);
         let private = match policy.private_cookies.is_empty() {
@@ -111,7 +133,7 @@ impl KnownRoute<'_> {
         };
         let ignored = policy.ignored_cookies.iter().chain(&policy.key.cookies);
         let ignored = ignored.chain(&it.cookies).chain(&it.analytics).cloned().collect();
-        Some(CookieNames { private, ignored })
+        Some(CookieNames { parameters: Vec::new(), private, ignored })
     }
 }
 
@@ -164,12 +186,13 @@ impl Admin {
             Some(((site, it.config.name.clone()), it.equal()?.clone()))
         });
         self.judged.equal.replace(equal.collect());
-        for it in &known {
+        for (at, it) in known.iter().enumerate() {
+            let own: Vec<&Finding> = found.findings.iter().filter(|it| it.route == Some(at)).collect();
             let sentence = it.evidence.as_ref().and_then(RouteEvidence::sentence);
             live.scopes
                 .needless_of(it.scope)
                 .iter()
-                .for_each(|to| to.set(it.needless_cookies(), sentence.clone()));
+                .for_each(|to| to.set(it.needless(&own), sentence.clone()));
         }
         (known, found)
     }
@@ -230,8 +253,8 @@ impl Admin {
                 })
             })
             .collect();
-        let rightly: Vec<Value> = found
-            .rightly
+        let uncached: Vec<Value> = found
+            .uncached
             .iter()
             .map(|it| {
                 let row = it.count.reason.row();
@@ -239,7 +262,7 @@ impl Admin {
                     matches!(it.count.reason, MissReason::PrivateCookie | MissReason::Credentials);
                 let evidence = known[it.route].evidence.as_ref().filter(|_| of_cookies);
                 json!({
-                    "route": known[it.route].config.name, "reason": row.name, "sentence": row.sentence,
+                    "route": known[it.route].config.name, "reason": row.name, "class": row.class.name(), "sentence": row.sentence,
                     "requests": it.count.requests, "evidence": evidence.and_then(RouteEvidence::sentence),
                 })
             })
@@ -249,7 +272,7 @@ impl Admin {
             json!({
                 "now": clock::wall().0, "uptime": uptime,
                 "statistics": if live.config.statistics { "on" } else { "off" },
-                "findings": findings, "rightly": rightly,
+                "findings": findings, "uncached": uncached,
             }),
         )
     }

@@ -13,7 +13,7 @@ pub(super) const WHY: &str = r#"{"type":"object","required":["now","uptime","ret
 "retries":{"type":"integer","description":"requests that an origin got a second time, because it had closed the reused connection; each has one reason"},
 "now":{"type":"integer"},"uptime":{"type":"integer"},"statistics":{"enum":["on","off"]},
 "reasons":{"type":"array","items":{"type":"object","required":["name","class","sentence","change"],"properties":{
-"name":{"type":"string"},"class":{"enum":["needed","rightly","could-be-hit","shared"]},
+"name":{"type":"string"},"class":{"enum":["needed","by-configuration","by-request","by-response","could-be-hit","shared"]},
 "sentence":{"type":"string"},"change":{"type":"string"}}}},
 "routes":{"type":"array","items":{"type":"object","required":["name","site","requests","hits","origin_requests","reasons"],"properties":{
 "name":{"type":"string"},"site":{"type":"string"},"path":{"type":"string"},"methods":{"type":"array","items":{"type":"string"}},

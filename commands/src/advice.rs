@@ -51,11 +51,16 @@ pub fn render(advice: &Value, screen: Screen) -> String {
         }
         out.push('\n');
     }
-    let rightly = list(&advice["rightly"]);
-    if !rightly.is_empty() {
-        let _ = writeln!(out, "{}", screen.paint(Ink::Bold, "rightly not cached"));
+    let uncached = list(&advice["uncached"]);
+    if !uncached.is_empty() {
+        let _ = writeln!(
+            out,
+            "{}",
+            screen
+                .paint(Ink::Bold, "not cached on purpose: by the configuration, the request or the response")
+        );
     }
-    for it in rightly {
+    for it in uncached {
         let evidence = it["evidence"].as_str().map_or_else(String::new, |it| format!(" {}", harmless(it)));
         let (requests, route) = (count(number(&it["requests"])), text(&it["route"]));
         let row = format!("{requests} {route}: {}{evidence}", text(&it["sentence"]));
@@ -83,7 +88,7 @@ mod tests {
                     "name": "compression-off", "sentence": "Text is plain.", "route": null, "saves": "bytes", "requests": 12, "per_hour": 24,
                     "origin_us": 0, "from": "stored responses", "changes": [],
                 }],
-                "rightly": [{ "route": "shop", "reason": "set-cookie", "sentence": "It sets a cookie.", "requests": 9,
+                "uncached": [{ "route": "shop", "reason": "set-cookie", "sentence": "It sets a cookie.", "requests": 9,
                               "evidence": "Recent requests: as well." }],
             }),
             Screen::NONE,
@@ -93,11 +98,11 @@ mod tests {
             "  12 smaller responses (24 an hour): stored responses",
             "- RAM keeps more. It takes effect at a restart.",
             "  cache.ram.size = \"2GiB\"",
-            "rightly not cached",
+            "not cached on purpose: by the configuration, the request or the response",
             "  9 shop: It sets a cookie. Recent requests: as well.",
         ] {
             assert!(rendered.lines().any(|it| it == line), "{line:?} is not in\n{rendered}");
         }
-        assert!(render(&json!({ "findings": [], "rightly": [] }), Screen::NONE).starts_with("No finding"));
+        assert!(render(&json!({ "findings": [], "uncached": [] }), Screen::NONE).starts_with("No finding"));
     }
 }

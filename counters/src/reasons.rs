@@ -70,6 +70,8 @@ pub struct AdviceCounters {
     pub needless_private: Counter,
     /// The same for requests with credentials.
     pub needless_credentials: Counter,
+    /// First requests with a parameter that the advice would remove: their page is stored under another URL.
+    pub needless_first: Counter,
 }
 
 impl AdviceCounters {
@@ -85,9 +87,11 @@ impl AdviceCounters {
     }
 }
 
-/// The cookies of a route: patterns of those that make a request private, and of those that do not.
+/// The cookies of a route: patterns of those that make a request private, and of those that do not; and its parameters that change no page.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CookieNames {
+    /// Patterns of the parameters that the advice would remove from the key.
+    pub parameters: Vec<String>,
     /// Patterns of private cookies.
     pub private: Vec<String>,
     /// Patterns of the exceptions: those of the configuration, and those that change no page as recent requests show.

@@ -13,6 +13,7 @@ use larder_semantics::coding::{AcceptedCodings, Coding};
 use larder_semantics::cookies;
 use larder_semantics::field::Field;
 use larder_semantics::miss_reason::MissReason;
+use larder_semantics::parameter;
 use larder_semantics::reuse::ForwardReason;
 use larder_semantics::trial::facts;
 use larder_stdx::clock;
@@ -99,7 +100,7 @@ impl WorkerScopes {
         if reason == MissReason::Waited {
             scope.reasons.add(reason.index());
         }
-        count_needless(scope, reason, fields);
+        count_needless(scope, reason, target, fields);
         match reason {
             MissReason::FirstRequest => {
                 let bits = analytics::parameters_of(target);
@@ -231,8 +232,13 @@ impl TimingSampler {
     }
 }
 
-/// Counts a request that was withheld from the cache because of cookies that change no page of its route.
-fn count_needless(scope: &RouteScope, reason: MissReason, fields: &[Field<'_>]) {
+/// Counts a request that was withheld from the cache because of cookies that change no page of its route, or a first one for a URL whose
+/// parameters change none.
+fn count_needless(scope: &RouteScope, reason: MissReason, target: &str, fields: &[Field<'_>]) {
+    if reason == MissReason::FirstRequest {
+        let is_free = |it: &CookieNames| parameter::has_one_of(target, &it.parameters);
+        scope.advice.needless_first.add(u64::from(scope.needless.names().is_some_and(|it| is_free(&it))));
+    }
     let counter = match reason {
         MissReason::PrivateCookie => &scope.advice.needless_private,
         MissReason::Credentials => &scope.advice.needless_credentials,

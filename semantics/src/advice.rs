@@ -7,7 +7,7 @@ mod summary;
 
 pub use change::{ChangeFacts, SafeChange, SafeSetting, SettingValue, changes, without_needless_cookies};
 pub use finding::{
-    Advice, AdviceFacts, AdviceGain, AdviceKind, CountedRoute, Finding, ReasonCount, RightlyUncached, advise,
+    Advice, AdviceFacts, AdviceGain, AdviceKind, CountedRoute, Finding, ReasonCount, UncachedRequests, advise,
 };
 pub use summary::{
     CredentialOf, ExplainSummary, ExplainedFacts, NamedCredential, PageAudience, Rightness, UrlErrors,

@@ -16,8 +16,12 @@ use std::fmt::Write as _;
 pub enum MissClass {
     /// A cache needs these requests: each page is fetched once, and again after a purge.
     Needed,
-    /// The response is not for other clients, or the request asks for something other than a page: rightly not cached.
-    Rightly,
+    /// A key of the configuration keeps the response out of the cache.
+    ByConfiguration,
+    /// The request identifies its client, or asks for something other than a page.
+    ByRequest,
+    /// The response says that it is not to be cached, or is for one client.
+    ByResponse,
     /// A setting of larder or of the application could have made it a hit.
     CouldBeHit,
     /// It waited for the fetch of another request, and did not reach the origin itself.
@@ -30,10 +34,19 @@ impl MissClass {
     pub fn name(self) -> &'static str {
         match self {
             MissClass::Needed => "needed",
-            MissClass::Rightly => "rightly",
+            MissClass::ByConfiguration => "by-configuration",
+            MissClass::ByRequest => "by-request",
+            MissClass::ByResponse => "by-response",
             MissClass::CouldBeHit => "could-be-hit",
             MissClass::Shared => "shared",
         }
+    }
+
+    /// Whether requests of this class are not cached on purpose: of the operator, the client or the application. Whether that is right is not
+    /// known.
+    #[must_use]
+    pub fn is_uncached(self) -> bool {
+        matches!(self, MissClass::ByConfiguration | MissClass::ByRequest | MissClass::ByResponse)
     }
 }
 
@@ -172,7 +185,9 @@ pub fn manual() -> String {
     for it in REASONS {
         let class = match it.class {
             MissClass::Needed => "needed",
-            MissClass::Rightly => "rightly not cached",
+            MissClass::ByConfiguration => "not cached by the configuration",
+            MissClass::ByRequest => "not cached because of the request",
+            MissClass::ByResponse => "not cached because of the response",
             MissClass::CouldBeHit => "could be a hit",
             MissClass::Shared => "not at the origin",
         };
@@ -228,7 +243,7 @@ mod tests {
         }
         check(MissReason::Head, MissFacts { is_head: true, ..miss });
         check(MissReason::Variant, facts(ForwardReason::VaryMiss));
-        // A variant for each client is rightly not a hit for the next one.
+        // A variant for each client is not a hit for the next one.
         check(MissReason::Credentials, MissFacts { is_for_others: true, ..facts(ForwardReason::VaryMiss) });
         check(MissReason::Range, facts(ForwardReason::Partial));
     }
@@ -281,7 +296,7 @@ mod tests {
 
     /// A redirect to the page of one visitor is not to be shared by a lifetime.
     #[test]
-    fn an_answer_to_credentials_without_a_lifetime_is_rightly_not_cached() {
+    fn an_answer_to_credentials_without_a_lifetime_is_not_cached_because_of_them() {
         let silent = Meta::of(302, &[], &Policy::default(), WallTime(1000), WallTime(1000));
         let found = refused(
             MissReason::FirstRequest,
@@ -289,7 +304,17 @@ mod tests {
             || silent.clone(),
             || RequestCredentials::Some,
         );
-        assert_eq!((MissReason::Credentials, MissClass::Rightly), (found, found.row().class));
+        assert_eq!((MissReason::Credentials, MissClass::ByRequest), (found, found.row().class));
+    }
+
+    /// "Rightly not cached" was said of pages that a key of the operator's keeps out of the cache, and of style sheets that set a cookie.
+    #[test]
+    fn the_class_names_what_keeps_a_response_out_of_the_cache() {
+        let class = |it: MissReason| it.row().class;
+        assert_eq!(MissClass::ByConfiguration, class(MissReason::CacheOff));
+        assert_eq!(MissClass::ByConfiguration, class(MissReason::PrivateCookie));
+        assert_eq!(MissClass::ByResponse, class(MissReason::SetCookie));
+        assert_eq!(MissClass::ByRequest, class(MissReason::Credentials));
     }
 
     /// No text may lead an operator to share what a response keeps for one client.
@@ -306,7 +331,7 @@ mod tests {
         ];
         let (silent, none) = (meta("public"), RequestCredentials::None);
         for it in theirs.map(|it| refused(MissReason::FirstRequest, it, || silent.clone(), || none).row()) {
-            assert_eq!((MissClass::Rightly, ""), (it.class, it.change), "{}", it.name);
+            assert_eq!((true, ""), (it.class.is_uncached(), it.change), "{}", it.name);
         }
         for it in REASONS {
             let permits = ["store_set_cookie", "override_ttl", "share", "ignore"];

@@ -13,6 +13,13 @@ pub(crate) fn matches_decoded(pattern: &str, name: &[u8]) -> bool {
     }
 }
 
+/// Whether the query of a target has a parameter whose name matches one of these patterns.
+#[must_use]
+pub fn has_one_of(target: &str, patterns: &[String]) -> bool {
+    let query = target.split_once('?').map_or("", |it| it.1);
+    query.split('&').any(|it| patterns.iter().any(|pattern| matches_decoded(pattern, name_of(it))))
+}
+
 /// The bytes of a name or value of a query after percent-decoding, `+` as a space; a `%` without two hexadecimal digits stays.
 pub fn decoded(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let mut rest = name;

@@ -165,6 +165,8 @@ pub struct AdviceSums {
     pub needless_private: u64,
     /// The same for requests with credentials.
     pub needless_credentials: u64,
+    /// First requests for pages that are stored under another URL, as recent requests show.
+    pub needless_first: u64,
 }
 
 /// The requests of one reason.
@@ -386,6 +388,7 @@ impl ConfigScopes {
             changed: sum.changed + it.changed.get(),
             needless_private: sum.needless_private + it.needless_private.get(),
             needless_credentials: sum.needless_credentials + it.needless_credentials.get(),
+            needless_first: sum.needless_first + it.needless_first.get(),
         })
     }
 
@@ -396,6 +399,7 @@ impl ConfigScopes {
         match sum.row.reason {
             MissReason::PrivateCookie => advice.needless_private.min(sum.requests),
             MissReason::Credentials => advice.needless_credentials.min(sum.requests),
+            MissReason::FirstRequest => advice.needless_first.min(sum.requests),
             _ if sum.row.class == MissClass::CouldBeHit => sum.requests,
             _ => 0,
         }

@@ -21,14 +21,14 @@ it('shows the reasons of requests, their class, and what helps', async () => {
   await ask(`${larder.site}/silent/one`);
   await row('no store').waitFor();
   await until('three requests had no-store', async () => (await row('no store').locator('td.num').first().innerText()) === '3');
-  assert.match(await row('no store').innerText(), /rightly not cached/);
+  assert.match(await row('no store').innerText(), /not cached because of the response/);
   assert.equal(await row('no store').locator('.why-change').count(), 0, 'what is private has no remedy');
   const first = row('first request').filter({ hasText: /\/(page|silent)\/one/ });
   assert.match(await first.innerText(), /needed once/);
   const whole = await page.locator('.why-whole').boundingBox();
   const parts = await page.locator('.why-whole span').evaluateAll((all) => all.reduce((sum, it) => sum + it.getBoundingClientRect().width, 0));
   assert.ok(parts > whole.width * 0.95, 'the parts are the whole');
-  assert.match(await page.locator('.why-whole').getAttribute('aria-label'), /Hits \d.*Rightly not cached \d/);
+  assert.match(await page.locator('.why-whole').getAttribute('aria-label'), /Hits \d.*By the response \d/);
 });
 
 it('names the most frequent reasons in Top, each a link to its class', async () => {
@@ -41,16 +41,16 @@ it('names the most frequent reasons in Top, each a link to its class', async () 
   assert.match((await reasons.allInnerTexts()).join(', '), /no store \d+.*%/);
   assert.deepEqual(await audit(page), []);
   await reasons.filter({ hasText: 'no store' }).click();
-  await page.waitForURL(/#\/why\?class=rightly/);
+  await page.waitForURL(/#\/why\?class=by-response/);
   await until('one class is shown', async () => (await page.locator('.why tbody tr').count()) === 1);
   await go('why');
   await row('first request').first().waitFor();
 });
 
 it('shows one class, and one route', async () => {
-  await page.getByRole('button', { name: /^Rightly not cached/ }).click();
+  await page.getByRole('button', { name: /^By the response/ }).click();
   assert.equal(await page.locator('.why tbody tr').count(), 1);
-  await page.getByRole('button', { name: /^Rightly not cached/ }).click();
+  await page.getByRole('button', { name: /^By the response/ }).click();
   await page.getByLabel('Route').selectOption('api');
   assert.equal(await row('no store').count(), 0);
   await page.getByLabel('Route').selectOption('Every route');

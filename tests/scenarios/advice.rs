@@ -131,7 +131,7 @@ fn every_planted_fault_is_found_and_no_page_of_one_client() {
             ]
     });
     let report = advice(&larder);
-    let rightly: Vec<String> = report["rightly"]
+    let uncached: Vec<String> = report["uncached"]
         .as_array()
         .unwrap()
         .iter()
@@ -145,13 +145,16 @@ fn every_planted_fault_is_found_and_no_page_of_one_client() {
         "silent credentials",
         "session private-cookie",
     ] {
-        assert!(rightly.iter().any(|it| it == expect), "{expect} is not in {rightly:?}");
+        assert!(uncached.iter().any(|it| it == expect), "{expect} is not in {uncached:?}");
     }
     let admin = larder.admin.to_string();
     let report = run(larder.folder.path(), &["advice", "--admin", &admin]).out;
     assert!(report.contains("many: One page is stored under many URLs"), "{report}");
     assert!(report.contains("\n  larder.toml:") && report.contains("\n  + "), "{report}");
-    assert!(report.contains("rightly not cached\n"), "{report}");
+    assert!(
+        report.contains("not cached on purpose: by the configuration, the request or the response\n"),
+        "{report}"
+    );
 }
 
 #[test]
@@ -260,11 +263,11 @@ fn no_change_is_proposed_whose_trial_is_red() {
         findings(&larder) == [format!("no-lifetime silent 36 {every_cookie}")]
     });
     let report = advice(&larder);
-    let rightly = report["rightly"].as_array().unwrap();
+    let uncached = report["uncached"].as_array().unwrap();
     for (route, reason) in [("by-client", "no-lifetime"), ("far", "no-lifetime"), ("by-ga", "credentials")] {
         let is_it =
             |it: &Value| json!([it["route"], it["reason"], it["requests"]]) == json!([route, reason, 36]);
-        assert!(rightly.iter().any(is_it), "{route} {reason} is not in {rightly:?}");
+        assert!(uncached.iter().any(is_it), "{route} {reason} is not in {uncached:?}");
     }
 }
 

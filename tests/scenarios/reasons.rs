@@ -198,7 +198,7 @@ fn examples(larder: &Larder) {
     assert!(sample("larder_route_reason_origin_seconds_total", "no-store") > 0.0);
     assert_eq!(Value::Null, of("refresh"), "no request of a client");
     let row = why["reasons"].as_array().unwrap().iter().find(|it| it["name"] == "set-cookie").unwrap();
-    assert_eq!(("rightly", ""), (row["class"].as_str().unwrap(), row["change"].as_str().unwrap()));
+    assert_eq!(("by-response", ""), (row["class"].as_str().unwrap(), row["change"].as_str().unwrap()));
 }
 
 #[test]

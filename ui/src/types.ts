@@ -399,7 +399,7 @@ export interface RequestRecord {
   rejected?: string;
 }
 
-export type ReasonClass = 'needed' | 'rightly' | 'could-be-hit' | 'shared';
+export type ReasonClass = 'needed' | 'by-configuration' | 'by-request' | 'by-response' | 'could-be-hit' | 'shared';
 
 /** A row of the closed list of reasons; code is between backticks. */
 export interface Reason {

@@ -5,7 +5,7 @@ use super::change::{
     ChangeFacts, SafeChange, SafeSetting, changes, compressed, without_cookies, without_needless_cookies,
     without_needless_parameters,
 };
-use crate::miss_reason::{MissClass, MissReason};
+use crate::miss_reason::MissReason;
 use crate::policy::Policy;
 use crate::trial::evidence::{EqualForAll, NeedlessParameters};
 
@@ -94,9 +94,9 @@ pub struct Finding {
     pub changes: Vec<SafeChange>,
 }
 
-/// Requests that are rightly no hits.
+/// Requests that are not cached on purpose, of the operator, the client or the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RightlyUncached {
+pub struct UncachedRequests {
     /// The position of their route.
     pub route: usize,
     /// Why.
@@ -109,7 +109,7 @@ pub struct Advice {
     /// Stored responses in doubt first, since that hinders the other changes; then those that save requests to the origin, most requests first.
     pub findings: Vec<Finding>,
     /// Most requests first.
-    pub rightly: Vec<RightlyUncached>,
+    pub uncached: Vec<UncachedRequests>,
 }
 
 macro_rules! kinds {
@@ -214,24 +214,24 @@ pub fn advise(facts: &AdviceFacts<'_>) -> Advice {
     let mut all = Advice::default();
     for (at, route) in facts.routes.iter().enumerate() {
         all.findings.extend(of_route(facts, at, route));
-        let rightly = route.reasons.iter().filter(|it| is_rightly(it.reason) && it.requests > 0);
-        all.rightly.extend(rightly.map(|it| RightlyUncached { route: at, count: *it }));
+        let uncached = route.reasons.iter().filter(|it| is_uncached(it.reason) && it.requests > 0);
+        all.uncached.extend(uncached.map(|it| UncachedRequests { route: at, count: *it }));
         let (requests, _) = sum(route.reasons, &[MissReason::NoLifetime]);
         if (route.differs || route.is_red) && requests > 0 {
             let count = ReasonCount { reason: MissReason::NoLifetime, requests, micros: 0 };
-            all.rightly.push(RightlyUncached { route: at, count });
+            all.uncached.push(UncachedRequests { route: at, count });
         }
     }
     all.findings.extend(of_server(facts));
     all.findings
         .sort_by_key(|it| (it.kind != AdviceKind::Doubted, it.kind.saves(), std::cmp::Reverse(it.requests)));
-    all.rightly.sort_by_key(|it| std::cmp::Reverse(it.count.requests));
+    all.uncached.sort_by_key(|it| std::cmp::Reverse(it.count.requests));
     all
 }
 
-/// Whether requests of this reason are listed as rightly not cached.
-fn is_rightly(reason: MissReason) -> bool {
-    reason.row().class == MissClass::Rightly && reason != MissReason::Useless
+/// Whether requests of this reason are listed as not cached.
+fn is_uncached(reason: MissReason) -> bool {
+    reason.row().class.is_uncached() && reason != MissReason::Useless
 }
 
 fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec<Finding> {

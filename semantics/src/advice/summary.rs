@@ -292,7 +292,8 @@ fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         PageAudience::OneClient => Some("a response to this URL was for one client"),
     };
     let (rightness, start, because) = match (class, apart) {
-        (MissClass::Rightly, _) => (Rightness::Right, "That is right", because),
+        (MissClass::ByConfiguration, _) => (Rightness::Right, "The configuration says so", because),
+        (MissClass::ByRequest | MissClass::ByResponse, _) => (Rightness::Right, "That is right", because),
         (MissClass::CouldBeHit, Some(apart)) => (Rightness::Right, "That is right", apart),
         (MissClass::CouldBeHit, None) => (Rightness::CouldBeCached, "It could be cached", because),
         (MissClass::Needed | MissClass::Shared, _) if facts.has_setting && apart.is_none() => (

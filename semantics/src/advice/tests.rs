@@ -3,7 +3,7 @@
 use super::*;
 use crate::field::Field;
 use crate::key::QueryPolicy;
-use crate::miss_reason::{MissClass, MissReason, REASONS};
+use crate::miss_reason::{MissReason, REASONS};
 use crate::policy::Policy;
 use crate::request::RequestFacts;
 use crate::reuse::{self, Reuse};
@@ -110,9 +110,9 @@ fn a_lifetime_alone_would_share_it() {
 }
 
 #[test]
-fn responses_that_are_rightly_not_cached_get_no_proposed_setting() {
+fn responses_that_are_not_cached_on_purpose_get_no_proposed_setting() {
     let policy = Policy::default();
-    for row in REASONS.iter().filter(|it| it.class == MissClass::Rightly) {
+    for row in REASONS.iter().filter(|it| it.class.is_uncached()) {
         assert!(settings_of(&changes(row.reason, &facts(&policy))).is_empty(), "{}", row.name);
     }
 }
@@ -504,7 +504,7 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
     );
     assert_eq!(
         [(MissReason::SetCookie, 1000), (MissReason::PrivateCookie, 200)],
-        advice.rightly.iter().map(|it| (it.count.reason, it.count.requests)).collect::<Vec<_>>()[..]
+        advice.uncached.iter().map(|it| (it.count.reason, it.count.requests)).collect::<Vec<_>>()[..]
     );
     assert!(advice.findings.iter().all(|it| !it.changes.is_empty() && it.kind.sentence().ends_with('.')));
     // Two replace those about analytics, and one is about servers.
@@ -689,9 +689,9 @@ fn no_setting_is_proposed_that_shares_private_responses() {
                 MissReason::Credentials => names_none && !differs,
                 _ => false,
             };
-            if row.class == MissClass::Rightly && !can_be_advised {
+            if row.class.is_uncached() && !can_be_advised {
                 assert!(advice.findings.is_empty(), "{}: {:?}", row.name, advice.findings);
-                assert_eq!(1, advice.rightly.len(), "{}", row.name);
+                assert_eq!(1, advice.uncached.len(), "{}", row.name);
             }
         }
     }

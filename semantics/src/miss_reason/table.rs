@@ -50,42 +50,42 @@ reasons! {
         "`cache.request_directives` sets which of these directives are obeyed.";
     RequestNoStore "request-no-store" CouldBeHit: "`Cache-Control` of the request has `no-store`.",
         "`cache.request_directives` sets which of these directives are obeyed.";
-    MustValidate "must-validate" Rightly: "The response demands a validation before each use (`no-cache`, or a lifetime of zero).", "";
+    MustValidate "must-validate" ByResponse: "The response demands a validation before each use (`no-cache`, or a lifetime of zero).", "";
     Doubted "doubted" CouldBeHit: "The stored response is in doubt: the fleet may have a newer one, or a purge or a change of a database that this node could not read.",
         "The memcached servers, the purge log and the database that the state of the server names have to be restored: no key of the configuration replaces them.";
     HitForMiss "hit-for-miss" Needed: "The last responses to this URL were not cacheable, so that requests for it do not wait for each other.", "";
     Head "head" Needed: "A HEAD request, which does not fill the cache.", "";
-    CacheOff "cache-off" Rightly: "The route does not use the cache (`cache.enabled = false`).", "";
-    Method "method" Rightly: "The method is neither GET nor HEAD.", "";
-    RequestBody "request-body" Rightly: "The request has a body, which is not in the key.", "";
-    MalformedTarget "malformed-target" Rightly: "The target has bytes that no URL can have.", "";
-    AmbiguousPath "ambiguous-path" Rightly: "The path can be read in two ways that lead to different pages.", "";
-    Upgrade "upgrade" Rightly: "The request asks for another protocol, such as WebSocket.", "";
-    PrivateCookie "private-cookie" Rightly: "The request has a cookie of `cache.private_cookies`.", "";
-    OverridingField "overriding-field" Rightly: "A field of the request may make the application answer another request.", "";
-    UnkeyedField "unkeyed-field" Rightly: "A field of the request is not in the strict key.", "";
-    Credentials "credentials" Rightly: "The request identifies its client by a cookie, `Authorization` or a field such as `X-Api-Key`. Its response is shared only if the response or the route says that the page is the same for all clients; with `Vary: Cookie`, only between requests with equal cookies.",
+    CacheOff "cache-off" ByConfiguration: "The route does not use the cache (`cache.enabled = false`).", "";
+    Method "method" ByRequest: "The method is neither GET nor HEAD.", "";
+    RequestBody "request-body" ByRequest: "The request has a body, which is not in the key.", "";
+    MalformedTarget "malformed-target" ByRequest: "The target has bytes that no URL can have.", "";
+    AmbiguousPath "ambiguous-path" ByRequest: "The path can be read in two ways that lead to different pages.", "";
+    Upgrade "upgrade" ByRequest: "The request asks for another protocol, such as WebSocket.", "";
+    PrivateCookie "private-cookie" ByConfiguration: "The request has a cookie of `cache.private_cookies`.", "";
+    OverridingField "overriding-field" ByRequest: "A field of the request may make the application answer another request.", "";
+    UnkeyedField "unkeyed-field" ByConfiguration: "A field of the request is not in the strict key.", "";
+    Credentials "credentials" ByRequest: "The request identifies its client by a cookie, `Authorization` or a field such as `X-Api-Key`. Its response is shared only if the response or the route says that the page is the same for all clients; with `Vary: Cookie`, only between requests with equal cookies.",
         "Only if the page is the same for all clients: the application marks it `Cache-Control: public`. Explain names the cookie. With the field in `cache.key.headers`, each value has pages of its own. For files that are the same for all clients, `cache.public_files` names their directories.";
-    Authorization "authorization" Rightly: "The request has `Authorization`, or `access` of the route identifies its client, and the response is for this client.", "";
-    Status "status" Rightly: "Responses with this status are not stored, or not without a declared lifetime.",
+    Authorization "authorization" ByRequest: "The request has `Authorization`, or `access` of the route identifies its client, and the response is for this client.", "";
+    Status "status" ByResponse: "Responses with this status are not stored, or not without a declared lifetime.",
         "Redirects and errors that are the same for all clients: the application declares a lifetime, or `cache.status_ttl` gives the status one.";
-    RedirectLoop "redirect-loop" Rightly: "The origin redirects the request to its own URL, so that the client never gets the page.",
+    RedirectLoop "redirect-loop" ByResponse: "The origin redirects the request to its own URL, so that the client never gets the page.",
         "The application builds the URL from `X-Forwarded-Proto` and `X-Forwarded-Host`, or trusts the address of larder as a proxy.";
-    NoStore "no-store" Rightly: "The response has `no-store`.", "";
-    Private "private" Rightly: "The response has `private`: it is for one client.", "";
-    SetCookie "set-cookie" Rightly: "The response sets a cookie, which is for one client.", "";
-    VaryStar "vary-star" Rightly: "The response cannot be matched to other requests (`Vary: *`).", "";
+    NoStore "no-store" ByResponse: "The response has `no-store`.", "";
+    Private "private" ByResponse: "The response has `private`: it is for one client.", "";
+    SetCookie "set-cookie" ByResponse: "The response sets a cookie, which is for one client.", "";
+    VaryStar "vary-star" ByResponse: "The response cannot be matched to other requests (`Vary: *`).", "";
     NoLifetime "no-lifetime" CouldBeHit: "The response declares no lifetime.",
         "The application declares one (`Cache-Control: s-maxage`), or `cache.default_ttl` gives it one; name the session cookies in `cache.private_cookies` first.";
-    Useless "useless" Rightly: "The response was stale on arrival and cannot be validated.",
+    Useless "useless" ByResponse: "The response was stale on arrival and cannot be validated.",
         "With an `ETag` or `Last-Modified` of the application, larder validates it in place of fetching it.";
     Late "late" Needed: "The response became stale on its way.", "";
     TooLarge "too-large" CouldBeHit: "The response is larger than `cache.max_object`.", "A larger `cache.max_object`.";
     NoRoom "no-room" CouldBeHit: "The response is too large for the tiers.",
         "More RAM (`cache.ram.size`), or a disk tier (`cache.disk.path`).";
-    Rule "rule" Rightly: "A rule of the route says `pass` (`cache.rule`).", "";
-    Endless "endless" Rightly: "A stream of events, which is for one client and does not end.", "";
-    FileOrder "file-order" Rightly: "The response orders a file in place of its body, for this request only.", "";
+    Rule "rule" ByConfiguration: "A rule of the route says `pass` (`cache.rule`).", "";
+    Endless "endless" ByResponse: "A stream of events, which is for one client and does not end.", "";
+    FileOrder "file-order" ByResponse: "The response orders a file in place of its body, for this request only.", "";
     Again "again" Needed: "A second request for one response: the first answer did not fit.", "";
     Retry "retry" Needed: "The request was repeated after an origin had failed.", "";
     Waited "waited" Shared: "The request was answered by the fetch of another request, and did not reach the origin itself.", "";

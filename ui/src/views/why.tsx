@@ -19,14 +19,18 @@ const PARTS: [Part, string, string][] = [
   ['hits', 'Hits', '--series-1'],
   ['needed', 'Needed once', '--series-3'],
   ['could-be-hit', 'Could be hits', '--series-2'],
-  ['rightly', 'Rightly not cached', '--series-4'],
+  ['by-configuration', 'By your configuration', '--series-4'],
+  ['by-request', 'By the request', '--series-6'],
+  ['by-response', 'By the response', '--series-7'],
   ['shared', 'Waited for another', '--series-5'],
 ];
 
 const CLASSES: Record<ReasonClass, string> = {
   needed: 'needed once',
   'could-be-hit': 'could be a hit',
-  rightly: 'rightly not cached',
+  'by-configuration': 'not cached by your configuration',
+  'by-request': 'not cached because of the request',
+  'by-response': 'not cached because of the response',
   shared: 'waited',
 };
 
@@ -123,7 +127,7 @@ function Findings({ of, several }: { of: Advice['findings']; several: boolean })
   );
 }
 
-/** Each reason of each route, most requests first. Requests that are withheld for cookies which change no page are a row of their own. */
+/** Each reason of each route, most requests first. Those that could have been hits although their class is another one are a row of their own. */
 function rowsOf(routes: WhyRoute[], reasons: Reason[]): Row[] {
   const known = new Map(reasons.map((it) => [it.name, it]));
   return routes
@@ -131,7 +135,7 @@ function rowsOf(routes: WhyRoute[], reasons: Reason[]): Row[] {
       route.reasons.flatMap(({ reason, requests, could_be_hits, origin_us, evidence, example }) => {
         const row = known.get(reason);
         if (!row) return [];
-        const could = row.class === 'rightly' ? (could_be_hits ?? 0) : 0;
+        const could = row.class === 'could-be-hit' ? 0 : (could_be_hits ?? 0);
         const part = (reason: Reason, count: number): Row[] =>
           count > 0 ? [{ route, reason, requests: count, origin_us: (origin_us * count) / requests, evidence, example }] : [];
         return [...part({ ...row, class: 'could-be-hit' }, could), ...part(row, requests - could)];
