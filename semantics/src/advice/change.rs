@@ -317,10 +317,25 @@ pub fn without_needless_cookies(policy: &Policy, of: &EqualForAll) -> SafeChange
         let found = of.cookies.iter().chain(&of.analytics);
         settings.push(SafeSetting::IgnoredCookies(with_more(&policy.ignored_cookies, found)));
     }
-    SafeChange::Configuration {
-        sentence: "Requests that have only these cookies are answered as requests without a cookie: the application does not get them on this route, scripts in the browser still read them. Requests with another cookie bypass the cache. Not to be applied if a page of this route changes after a login that the recent requests do not show.".into(),
-        settings,
-    }
+    let effect = "Requests that have only these cookies are answered as requests without a cookie: the application does not get them on this route, scripts in the browser still read them. Requests with another cookie bypass the cache. Not to be applied if a page of this route changes after a login that the recent requests do not show.";
+    let sessions: Vec<&str> =
+        of.cookies.iter().filter(|it| is_like_session(it)).map(String::as_str).collect();
+    let sentence = match sessions[..] {
+        [] => Cow::Borrowed(effect),
+        _ => Cow::Owned(format!(
+            "Caution: by {} {} a session cookie. If the application shows anything to logged-in visitors alone, their pages would be those of all visitors. {effect}",
+            if sessions.len() == 1 { "its name" } else { "their names" },
+            format!("{} {}", sessions.join(", "), if sessions.len() == 1 { "is" } else { "are each" }),
+        )),
+    };
+    SafeChange::Configuration { sentence, settings }
+}
+
+/// Whether the name of a cookie is one that sessions and logins have.
+fn is_like_session(name: &str) -> bool {
+    const PARTS: [&str; 8] = ["sess", "sid", "auth", "token", "login", "user", "jwt", "account"];
+    let name = name.to_ascii_lowercase();
+    PARTS.iter().any(|it| name.contains(it))
 }
 
 /// Parameters for whose values pages were equal leave the key and the request to the origin, with those of analytics in the same requests.

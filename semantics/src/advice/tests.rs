@@ -592,6 +592,20 @@ fn cookies_and_parameters_that_change_no_page_are_one_change_each() {
     );
 }
 
+/// `hb_sess` was proposed in one list with the cookies of statistics, and only the third line spoke of logins.
+#[test]
+fn a_cookie_that_is_named_like_a_session_is_called_one_first() {
+    let policy = Policy::default();
+    let sentence = |cookies: &[&str]| match without_needless_cookies(&policy, &equal(cookies, false)) {
+        SafeChange::Configuration { sentence, .. } => sentence.into_owned(),
+        it => panic!("{it:?}"),
+    };
+    let found = sentence(&["hb_sess", "hb_theme"]);
+    assert!(found.starts_with("Caution: by its name hb_sess is a session cookie. "), "{found}");
+    assert!(sentence(&["PHPSESSID", "auth"]).starts_with("Caution: by their names PHPSESSID, auth are"));
+    assert!(sentence(&["hb_theme", "shop_id"]).starts_with("Requests that have only these cookies"));
+}
+
 /// Most sites name no private cookies: the first visit is stored, and all later ones have cookies of analytics.
 #[test]
 fn cookies_of_analytics_on_a_route_that_names_no_private_ones() {
