@@ -89,6 +89,11 @@ impl HealthState {
         self.waiting.borrow().clone()
     }
 
+    /// Why the next start would fail, as last examined; `None` if it would not.
+    pub(super) fn next_start(&self) -> Option<String> {
+        self.next_start.borrow().as_ref().map(|it| it.why.clone())
+    }
+
     /// The configuration in the file was refused.
     pub fn refuse(&self, why: &str) {
         self.refused.replace(Some(now(why)));
@@ -221,6 +226,7 @@ impl Admin {
                 by: it.by,
                 target: it.target,
                 times: it.times,
+                matched: it.matched,
             }),
             disk: self.disk_fact(),
             purge_log: self.nodes.as_ref().map(|it| it.purge_log()),

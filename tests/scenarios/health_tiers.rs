@@ -170,3 +170,20 @@ fn a_client_that_purges_the_same_page_again_and_again_is_named() {
         "{text}"
     );
 }
+
+/// An old importer sent a pattern every 15 s that its route does not permit: each purge took half a second of the fleet, and removed nothing.
+#[test]
+fn a_client_whose_purges_match_nothing_is_named() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\npage");
+    let larder = Larder::before_with(&origin, "purge = { method = true, from = [\"127.0.0.0/8\"] }", "");
+    state(&larder);
+    for number in 0..10 {
+        assert!(!names(&larder).contains(&"purge-repeated".to_owned()), "{number}");
+        assert_eq!(200, larder.client().request("PURGE", "/none", "", "").status);
+    }
+    let text = sentence_of(&larder, "purge-repeated");
+    assert!(
+        text.contains("(10 times within the last five minutes); no stored response of this node matched"),
+        "{text}"
+    );
+}

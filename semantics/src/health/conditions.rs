@@ -321,12 +321,16 @@ fn repeated_purge(facts: &HealthFacts, minute: &CountFacts, held: &HeldCondition
     let it = facts.repeated_purge.as_ref()?;
     let of = |(begins, ends): (u64, u64)| if held.of(SUBJECT).is_some() { ends } else { begins };
     let (times, missed) = (it.times as u64, minute.missed_purged);
-    if times < of(REPEATED) || missed < of(MISSED_PURGED) {
+    let matches_nothing = it.matched == 0;
+    if times < of(REPEATED) || !matches_nothing && missed < of(MISSED_PURGED) {
         return None;
     }
     let what = format!("{} purges the same pages again and again: {}", it.by, it.target);
     let evidence = format!("{times} times within the last five minutes");
-    let effect = format!("{missed} requests for purged pages went to the origin within the last minute");
+    let effect = match matches_nothing {
+        true => "no stored response of this node matched".to_owned(),
+        false => format!("{missed} requests for purged pages went to the origin within the last minute"),
+    };
     Some(condition(FindingKind::PurgeRepeated, SUBJECT, what, evidence).with_effect(effect))
 }
 

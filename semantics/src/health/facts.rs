@@ -217,6 +217,8 @@ pub struct RepeatedPurgeFact {
     pub target: String,
     /// How often it was sent within the last five minutes.
     pub times: usize,
+    /// The responses of this node that it matched, in total.
+    pub matched: u64,
 }
 
 /// The disk tier.

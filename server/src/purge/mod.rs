@@ -111,6 +111,20 @@ impl CompletedPurge {
         !self.receipts.iter().any(|it| matches!(it.state, PurgeState::Uncertain(_)))
     }
 
+    /// The responses in RAM and on disk that it matched; at least one where they were not counted.
+    fn matched(&self) -> u64 {
+        let of_tiers = self.receipts.iter().filter(|it| !it.is_of_fleet());
+        of_tiers
+            .map(|it| match it.count {
+                MatchedCount::Known(count)
+                | MatchedCount::AtLeast(count, _)
+                | MatchedCount::Estimate { count, .. } => count,
+                MatchedCount::Uncounted(_) => 1,
+                MatchedCount::OfNoTier => 0,
+            })
+            .sum()
+    }
+
     /// Whether the other nodes get it, if there are any.
     #[must_use]
     pub fn is_spread(&self) -> bool {
@@ -180,20 +194,24 @@ impl PurgeQueue {
     /// # Errors
     /// One sentence: too many are waiting, or larder is stopping.
     pub async fn purge(&self, order: PurgeOrder) -> Result<CompletedPurge, String> {
-        match &order.asked.scope {
+        let noted = match &order.asked.scope {
             PurgeScope::Url(key) => {
                 let shown = String::from_utf8_lossy(&secret::shown_key(key)).into_owned();
-                self.repeats.note(&order.by, key, &format!("url {shown}"));
+                self.repeats.note(&order.by, key, &format!("url {shown}"))
             }
             scope => {
                 let (kind, target) = spell(scope);
                 let target = format!("{kind} {target}");
-                self.repeats.note(&order.by, target.as_bytes(), &target);
+                self.repeats.note(&order.by, target.as_bytes(), &target)
             }
-        }
+        };
         let (reply, done) = oneshot::channel();
         match self.orders.try_send((order, reply)) {
-            Ok(()) => done.await.map_err(|_| stopping()),
+            Ok(()) => {
+                let done = done.await.map_err(|_| stopping())?;
+                self.repeats.matched(noted, done.matched());
+                Ok(done)
+            }
             Err(mpsc::error::TrySendError::Full(_)) => {
                 self.counters.purges_full.add_shared(1);
                 Err(format!("The purge queue is full ({WAITING} purges); retry."))

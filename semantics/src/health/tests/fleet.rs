@@ -63,7 +63,12 @@ fn requests_that_wait_for_a_slot_of_an_origin_are_a_notice_with_the_key() {
 fn a_purge_that_one_sender_repeats_is_a_notice_while_it_costs_requests() {
     let mut judge = HealthJudge::default();
     let mut look = |second, times, missed_purged| {
-        let purge = RepeatedPurgeFact { by: "10.0.0.9".to_owned(), target: "prefix a/".to_owned(), times };
+        let purge = RepeatedPurgeFact {
+            by: "10.0.0.9".to_owned(),
+            target: "prefix a/".to_owned(),
+            times,
+            matched: 9,
+        };
         let counts = CountFacts { missed_purged, ..CountFacts::default() };
         judge.look(&HealthFacts { counts, repeated_purge: Some(purge), ..at(second) })
     };
@@ -78,4 +83,10 @@ fn a_purge_that_one_sender_repeats_is_a_notice_while_it_costs_requests() {
     );
     assert_eq!(1, look(4, 5, 120).findings.len());
     fine(look(5, 4, 120));
+    // Purges that match nothing cost no such request.
+    let mut judge = HealthJudge::default();
+    let purge =
+        RepeatedPurgeFact { by: "10.0.0.9".to_owned(), target: "where a".to_owned(), times: 10, matched: 0 };
+    let report = judge.look(&HealthFacts { repeated_purge: Some(purge), ..at(0) });
+    assert_eq!("no stored response of this node matched", report.findings[0].effect);
 }
