@@ -155,8 +155,20 @@ fn unanswered(admin: &Listen, why: &str) -> String {
     )
 }
 
+/// The error message if the time limit of a command ended: larder may be busy.
+fn late(admin: &Listen) -> String {
+    format!(
+        "The server at {} accepted the request, and did not answer within the time limit of this command; larder may be busy: retry.",
+        admin.spelled()
+    )
+}
+
 fn parse_answer(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value, String> {
-    let (status, text) = answer.map_err(|error| unanswered_by(admin, &error))?;
+    let (status, text) = answer.map_err(|error| match error.kind() {
+        // The end of the time limit of the socket.
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => late(admin),
+        _ => unanswered_by(admin, &error),
+    })?;
     let value: Value = serde_json::from_str(&text)
         .map_err(|_| format!("The server at {} is not the admin of larder.", admin.spelled()))?;
     match status {
