@@ -217,6 +217,7 @@ impl Admin {
                 "editable": why.is_none(), "why": why,
                 "text": text, "included": included, "site_files": files.texts.files_of_sites(), "hash": now, "running_hash": running,
                 "pending": checked.restart, "pending_values": checked.restart_values,
+                "next_start": self.health.next_start(),
                 "document": document,
                 "flags": flags,
                 "keys": keys::keys(),

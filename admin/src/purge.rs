@@ -140,7 +140,12 @@ impl Admin {
     fn preview_of_fleet(&self) -> Option<PreviewCount> {
         let live = self.live.borrow();
         let fleet = live.config.fleet.as_ref()?;
+        let answering = self.nodes.as_ref().map(|it| it.purge_log()).filter(|it| !it.in_sync);
         let then = match fleet.purge_log {
+            true if let Some(log) = answering => format!(
+                "only {} of {} memcached servers answer: other nodes may miss the purge until the purge log is followed again",
+                log.followed, log.servers
+            ),
             true => {
                 format!(
                     "the purge is logged, and every node applies it within {} ms",

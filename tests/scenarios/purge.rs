@@ -207,7 +207,7 @@ fn bad_questions_get_one_sentence() {
         answer["detail"].as_str().unwrap().to_owned()
     };
     assert_eq!("\"tga\" is unknown; did you mean \"tag\"?", refused("{\"tga\": \"x\"}"));
-    assert!(refused("{\"where\": \"status = 3\"}").starts_with("\"where\": column "));
+    assert!(refused("{\"where\": \"status = 3\"}").starts_with("column "));
     assert!(refused("nonsense").starts_with("The body is not JSON: "));
     assert_eq!("\"tag\" is duplicate; send it once.", refused("{\"tag\": \"a\", \"tag\": \"b\"}"));
     let unclear = "\"x\" is ambiguous: host or path; write http://HOST/PATH, or /PATH with \"host\".";

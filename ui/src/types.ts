@@ -542,6 +542,8 @@ export interface Config {
   pending: string[];
   /** Of these keys the value in force and that of the file; secrets are hidden. */
   pending_values: { key: string; running: string; file: string }[];
+  /** Why a start with the files as they are now would fail. */
+  next_start: string | null;
   /** The values of all files; null where the main text is malformed. */
   document: Settings | null;
   keys: Key[];

@@ -64,7 +64,7 @@ fn scope(body: &Value, router: &Router) -> Result<PurgeScope, InputError> {
         "tag" => tag(text).map(PurgeScope::Tag).map_err(wrong),
         "where" => Expression::parse(text)
             .map(PurgeScope::Where)
-            .map_err(|it| InputError::at(format!("where, column {}", it.column), format!("\"where\": {it}"))),
+            .map_err(|it| InputError::at(format!("where, column {}", it.column), it.to_string())),
         _ => Ok(PurgeScope::All),
     }
 }
@@ -269,7 +269,7 @@ mod tests {
         let found = super::read(&serde_json::json!({ "where": "status == 200 && a" }), &Router::default());
         let wrong = found.unwrap_err();
         assert_eq!("where, column 18", wrong.at);
-        assert!(wrong.detail.starts_with("\"where\": column 18: "), "{wrong:?}");
+        assert!(wrong.detail.starts_with("column 18: "), "{wrong:?}");
         refuse("{\"prefix\": \"h.x/a\"}", "prefix", "No site uses the cache for h.x.");
     }
 }

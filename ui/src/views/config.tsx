@@ -149,7 +149,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <Icon name="help" /> {data.why ?? 'This configuration cannot be changed here.'}
         </p>
       )}
-      {keys.length > 0 && <RestartPending keys={keys} values={data.pending_values} undo={part === 'history' ? null : () => setPart('history')} done={() => again((it) => it + 1)} />}
+      {keys.length > 0 && <RestartPending keys={keys} values={data.pending_values} fails={data.next_start} undo={part === 'history' ? null : () => setPart('history')} done={() => again((it) => it + 1)} />}
       {data.running_hash !== null && data.running_hash !== data.hash && data.pending.length === 0 && (
         <p class="banner" role="alert">
           <Icon name="warn" /> The file differs from the running configuration: its last reload was rejected.

@@ -31,13 +31,15 @@ interface Props {
   keys: string[];
   /** Of these keys the value in force and that of the file. */
   values: Configuration['pending_values'];
+  /** Why the next start would fail; null if it would not. */
+  fails: string | null;
   /** Leads to the earlier configurations; null where they are shown. */
   undo: (() => void) | null;
   /** Called once the new process serves. */
   done: () => void;
 }
 
-export function RestartPending({ keys, values, undo, done }: Props): JSX.Element {
+export function RestartPending({ keys, values, fails, undo, done }: Props): JSX.Element {
   const [asking, setAsking] = useState(false);
   return (
     <>
@@ -63,6 +65,7 @@ export function RestartPending({ keys, values, undo, done }: Props): JSX.Element
       {asking && (
         <Restart
           keys={keys}
+          fails={fails}
           close={() => setAsking(false)}
           done={() => {
             setAsking(false);
@@ -74,7 +77,7 @@ export function RestartPending({ keys, values, undo, done }: Props): JSX.Element
   );
 }
 
-function Restart({ keys, close, done }: { keys: string[]; close: () => void; done: () => void }): JSX.Element {
+function Restart({ keys, fails, close, done }: { keys: string[]; fails: string | null; close: () => void; done: () => void }): JSX.Element {
   const { busy, problem, send } = useSend();
   const hasFleet = useReadings().latest?.tiers?.some((it) => it.name === 'fleet' && it.state !== 'off') ?? false;
   const restart = async (): Promise<void> => {
@@ -95,12 +98,17 @@ function Restart({ keys, close, done }: { keys: string[]; close: () => void; don
         <li>Requests in progress finish in this process. Counters begin at zero.</li>
         <li>If the new process cannot start, this one continues, and the reason is shown here.</li>
       </ul>
+      {fails !== null && (
+        <p class="warn" role="alert">
+          <Icon name="warn" /> The new process would not start: {fails}
+        </p>
+      )}
       <Failed problem={problem} />
       <div class="form-end">
         <button type="button" class="button" onClick={close}>
           Cancel
         </button>
-        <button type="button" data-first class="button primary" disabled={busy} onClick={() => void send(restart)}>
+        <button type="button" data-first class="button primary" disabled={busy || fails !== null} onClick={() => void send(restart)}>
           {busy ? 'Restarting …' : 'Restart'}
         </button>
       </div>
