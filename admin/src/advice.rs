@@ -16,7 +16,7 @@ use larder_semantics::policy::CredentialUse;
 use larder_semantics::trial::evidence::{CookieSharing, EqualForAll};
 use larder_semantics::trial::facts;
 use larder_server::live::Live;
-use larder_server::route_stats::{AdviceSums, ConfigScopes};
+use larder_server::route_stats::{AdviceSums, ConfigScopes, ReasonSum};
 use larder_stdx::clock;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -31,7 +31,7 @@ pub(super) const ADVICE: &str = concat!(
 "findings":{"type":"array","description":"stored responses in doubt first, then those that save requests, most requests first","items":{"type":"object","required":["name","sentence","route","saves","requests","per_hour","origin_us","from","changes"],"properties":{
 "name":{"type":"string"},"sentence":{"type":"string"},"route":{"type":["string","null"],"description":"null for a finding about the server"},
 "saves":{"enum":["requests","bytes"],"description":"requests to the origin, or bytes of the counted responses"},
-"requests":{"type":"integer","description":"the requests since the start that the changes would have helped, at most; for bytes the stored responses that would be smaller"},
+"requests":{"type":"integer","description":"the requests since the start, or since the last change of the route's settings of the cache, that the changes would have helped, at most; for bytes the stored responses that would be smaller"},
 "per_hour":{"type":"integer"},"origin_us":{"type":"integer"},"from":{"type":"string","description":"the counted figure of these requests"},
 "changes":{"type":"array","items":"#,
     change!(),
@@ -57,6 +57,16 @@ pub struct JudgedRequests {
     pub(super) troubles: RefCell<RecentTroubles>,
     /// The evidence that pages are the same for all cookies, by the names of site and route.
     equal: RefCell<HashMap<(String, String), EqualForAll>>,
+    /// The counts of routes whose settings of the cache have changed, at that time.
+    changed: RefCell<HashMap<(String, String), ChangedRoute>>,
+}
+
+/// The counts of a route when its settings of the cache changed: they say nothing about the new ones.
+struct ChangedRoute {
+    /// Unix seconds.
+    at: u64,
+    reasons: Vec<ReasonCount>,
+    sums: AdviceSums,
 }
 
 /// The facts of one route.
@@ -70,6 +80,8 @@ struct KnownRoute<'a> {
     sums: AdviceSums,
     /// The cookies that it removes although its application sets them, and how often that was.
     removed: (Vec<String>, u64),
+    /// The seconds in which this was counted.
+    seconds: u64,
     differs: bool,
     /// The evidence of recent requests.
     evidence: Option<RouteEvidence>,
@@ -157,11 +169,39 @@ impl Admin {
         }
     }
 
+    /// Another configuration is in force: counts from before are no evidence about a route whose settings of the cache it changes.
+    pub(super) fn note_changed_routes(&self, before: &Live, after: &Live) {
+        let mut changed = self.judged.changed.borrow_mut();
+        let name = |live: &Live, site: usize, route: &RouteConfig| {
+            (live.scopes.sites[site].name.clone(), route.name.clone())
+        };
+        let routes = |live: &Live| -> Vec<_> {
+            let sites = live.config.sites.iter().enumerate();
+            sites.flat_map(|(site, it)| it.routes.iter().enumerate().map(move |at| (site, at.0))).collect()
+        };
+        let old: HashMap<_, _> = routes(before)
+            .into_iter()
+            .map(|(site, at)| {
+                let route = &before.config.sites[site].routes[at];
+                (name(before, site, route), &route.cache)
+            })
+            .collect();
+        for (site, at) in routes(after) {
+            let (route, scope) = (&after.config.sites[site].routes[at], after.scopes.sites[site].routes[at]);
+            let name = name(after, site, route);
+            if old.get(&name).is_some_and(|it| **it != route.cache) {
+                let reasons = reason_counts(&after.scopes, scope);
+                let sums = after.scopes.advice_of(scope);
+                changed.insert(name, ChangedRoute { at: clock::wall().0, reasons, sums });
+            }
+        }
+    }
+
     /// The advice for the counted requests since the start, with the routes that it is about. A change that would share responses is tried on
     /// recent requests first.
     async fn judged_advice<'a>(&self, live: &'a Live) -> (Vec<KnownRoute<'a>>, Advice) {
         let mut known = self.known_routes(&live.config.sites, &live.scopes);
-        if let Ok((mut all, troubles)) = self.evidence().await {
+        if let Ok((mut all, troubles)) = self.evidence(self.changed_places(live)).await {
             known.iter_mut().for_each(|it| it.evidence = all.remove(&it.place));
             self.judged.troubles.replace(troubles);
         }
@@ -195,6 +235,17 @@ impl Admin {
                 .for_each(|to| to.set(it.needless(&own), sentence.clone()));
         }
         (known, found)
+    }
+
+    /// When the settings of the cache of routes changed, Unix seconds.
+    fn changed_places(&self, live: &Live) -> HashMap<RoutePlace, u64> {
+        let changed = self.judged.changed.borrow();
+        let sites = live.config.sites.iter().zip(&live.scopes.sites).enumerate();
+        let routes = sites.flat_map(|(site, (config, scope))| {
+            config.routes.iter().enumerate().map(move |(at, it)| ((site, at), (&scope.name, &it.name)))
+        });
+        let at = |(site, route): (&String, &String)| changed.get(&(site.clone(), route.clone()));
+        routes.filter_map(|(place, name)| Some((place, at(name)?.at))).collect()
     }
 
     /// The advice for the counts of these routes.
@@ -247,7 +298,7 @@ impl Admin {
                 let at = route.map(|it| (it.site, it.config.number));
                 json!({
                     "name": it.kind.name(), "sentence": it.kind.sentence(), "route": route.map(|it| &it.config.name),
-                    "saves": it.kind.saves().name(), "requests": it.requests, "per_hour": per_hour(it.requests, uptime), "origin_us": it.micros,
+                    "saves": it.kind.saves().name(), "requests": it.requests, "per_hour": per_hour(it.requests, route.map_or(uptime, |it| it.seconds)), "origin_us": it.micros,
                     "from": it.kind.figure(),
                     "changes": it.changes.iter().map(|it| config::advised(it, at, texts.as_ref())).collect::<Vec<_>>(),
                 })
@@ -290,12 +341,13 @@ impl Admin {
                 if std::mem::replace(&mut seen[*at], true) {
                     continue;
                 }
-                let sums = scopes.advice_of(*at);
-                let count = |it: &larder_server::route_stats::ReasonSum| ReasonCount {
-                    reason: it.row.reason,
-                    requests: it.requests,
-                    micros: it.micros,
-                };
+                let (mut sums, mut reasons) = (scopes.advice_of(*at), reason_counts(scopes, *at));
+                let mut seconds = clock::precise_micros() / 1_000_000;
+                let changed = self.judged.changed.borrow();
+                if let Some(it) = changed.get(&(scopes.sites[site].name.clone(), config.name.clone())) {
+                    it.leave_out(&mut reasons, &mut sums);
+                    seconds = seconds.min(clock::wall().0.saturating_sub(it.at));
+                }
                 known.push(KnownRoute {
                     config,
                     site,
@@ -303,7 +355,8 @@ impl Admin {
                     scope: *at,
                     evidence: None,
                     is_red: false,
-                    reasons: scopes.reasons_of(*at).iter().map(count).collect(),
+                    reasons,
+                    seconds,
                     sums,
                     removed: self.gateway.refusals.removed_cookies.of(&config.name, &config.cache),
                     differs: sums.changed > 0
@@ -314,6 +367,32 @@ impl Admin {
         }
         known
     }
+}
+
+impl ChangedRoute {
+    /// Subtracts the counts of this time. Counters that have begun again since are below them.
+    fn leave_out(&self, reasons: &mut [ReasonCount], sums: &mut AdviceSums) {
+        for it in reasons.iter_mut() {
+            if let Some(before) = self.reasons.iter().find(|before| before.reason == it.reason) {
+                it.requests = it.requests.saturating_sub(before.requests);
+                it.micros = it.micros.saturating_sub(before.micros);
+            }
+        }
+        let AdviceSums { analytics, cookies, plain, anonymous, .. } = self.sums;
+        *sums = AdviceSums {
+            analytics: sums.analytics.saturating_sub(analytics),
+            cookies: sums.cookies.saturating_sub(cookies),
+            plain: sums.plain.saturating_sub(plain),
+            anonymous: sums.anonymous.saturating_sub(anonymous),
+            ..*sums
+        };
+    }
+}
+
+fn reason_counts(scopes: &ConfigScopes, route: usize) -> Vec<ReasonCount> {
+    let count =
+        |it: &ReasonSum| ReasonCount { reason: it.row.reason, requests: it.requests, micros: it.micros };
+    scopes.reasons_of(route).iter().map(count).collect()
 }
 
 fn listed(setting: &SafeSetting) -> usize {

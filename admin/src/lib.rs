@@ -464,6 +464,7 @@ impl Admin {
         *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None, tls_port));
         let before = self.live.replace(live.clone());
         self.carry_health_over(&before, &live);
+        self.note_changed_routes(&before, &live);
         self.health.note_values(self.configuring.values());
     }
 

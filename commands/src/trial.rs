@@ -76,6 +76,12 @@ pub fn render(trial: &Value, screen: Screen) -> String {
         );
         let _ = writeln!(out, "  {}", wrapped(&line, 2, 4, screen));
     }
+    let keys: Vec<&str> = list(&trial["not_judged"]).iter().filter_map(Value::as_str).collect();
+    if !keys.is_empty() {
+        let line =
+            format!("not judged: the effect of {}, which recorded responses do not show", keys.join(", "));
+        let _ = writeln!(out, "  {}", wrapped(&line, 2, 4, screen));
+    }
     if let Some(doubt) = trial["doubt"].as_str() {
         let line =
             format!("this ratio holds once stored responses are no longer in doubt: {}", harmless(doubt));

@@ -302,3 +302,19 @@ fn a_session_cookie_that_the_route_removes_is_found() {
     until("the names are in force", || larder.counter("config_reloads") > before);
     until("the finding has ended", || findings(&larder).is_empty());
 }
+
+/// An applied change stayed in the advice with the requests from before it.
+#[test]
+fn requests_from_before_a_change_of_a_route_are_no_evidence_about_it() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, &[("language", ""), ("tagged", "")], "");
+    for number in 0..20 {
+        fetch(&larder, "/language/a", &format!("User-Agent: {number}\r\n"));
+    }
+    until("it is found", || findings(&larder).iter().any(|it| it.starts_with("variants language 19")));
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    let changed = text.replacen("name = \"language\"", "name = \"language\"\ncache.max_object = \"1MiB\"", 1);
+    std::fs::write(larder.config(), changed).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("it is left out", || findings(&larder).is_empty());
+}

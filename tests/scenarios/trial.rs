@@ -388,3 +388,15 @@ fn the_command_finds_the_larder_of_the_file_and_names_its_lines() {
     assert_eq!(0, output.code, "{output:?}");
     assert!(output.out.contains(&format!("(tried.toml:{line})")), "{output:?}");
 }
+
+/// "No request changes its status" was said of a time limit whose purpose is another status.
+#[test]
+fn a_trial_names_the_keys_that_recorded_responses_do_not_judge() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, &[("/*", "")]);
+    assert_eq!(200, larder.get("/long/a").status);
+    let report = tried(&larder, "] }", "], first_byte_timeout = \"9s\" }");
+    assert_eq!(json!(["site[0].route[0].proxy.first_byte_timeout"]), report["not_judged"]);
+    let report = tried(&larder, "workers = 2", "workers = 1");
+    assert_eq!(json!([]), report["not_judged"]);
+}

@@ -596,6 +596,8 @@ export interface Tried {
   unknown: { fact: string; sentence: string; requests: number }[];
   /** Changed keys of RAM and disk, whose effect is not in the ratio. */
   not_modelled: string[];
+  /** Changed keys of exchanges with origins, whose effect recorded responses do not show. */
+  not_judged: string[];
   /** Why stored responses are validated before use now, which the prediction leaves out. */
   doubt: string | null;
 }

@@ -76,7 +76,7 @@ macro_rules! example {
 
 /// The result of a trial.
 pub const TRIED: &str = concat!(
-    r#"{"type":"object","required":["file","records","requests","left_out","from","to","complete","took_us","hit_ratio","changes","shared","danger","unknown","not_modelled","doubt"],"properties":{
+    r#"{"type":"object","required":["file","records","requests","left_out","from","to","complete","took_us","hit_ratio","changes","shared","danger","unknown","not_modelled","not_judged","doubt"],"properties":{
 "file":{"type":["string","null"],"description":"the main file of the running configuration, by whose name the lines of the tried text are given"},
 "records":{"type":"integer","description":"recorded requests"},"requests":{"type":"integer","description":"requests that they stand for"},
 "left_out":{"type":"integer","description":"requests of that time that were not recorded"},
@@ -96,6 +96,7 @@ pub const TRIED: &str = concat!(
     example!(),
     r#"}}}},
 "danger":{"type":"boolean","description":"whether shared has a response"},
+"not_judged":{"type":"array","description":"changed keys of exchanges with origins, such as time limits: recorded responses do not show their effect","items":{"type":"string"}},
 "doubt":{"type":["string","null"],"description":"why stored responses are validated before use now, which the predicted hit ratio leaves out, and the remedy"},
 "not_modelled":{"type":"array","description":"changed keys of the tiers: the trial takes each to have room for every response, so that their effect is not in the ratio","items":{"type":"string"}},
 "unknown":{"type":"array","description":"requests about which a fact is missing","items":{"type":"object","required":["fact","sentence","requests"],"properties":{

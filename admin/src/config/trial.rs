@@ -5,7 +5,9 @@ use super::evidence::{self, RecentTroubles, RouteEvidence};
 use super::parsed_record::{ParsedRecord, RoutePlace};
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::files_in_force::FilesInForce;
-use larder_config::{Config, Source, dotted};
+use larder_config::include::IncludedTexts;
+use larder_config::plan::Plan;
+use larder_config::{Config, Source, Values, dotted};
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::explain::trial::{StoredResponseFacts, stored_under};
 use larder_observe::recorder::{Recorder, Recording};
@@ -24,7 +26,7 @@ use larder_stdx::clock;
 use larder_store::Store;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The time limit of a trial, microseconds: the requests that are not tried by then are left out, and the result says so. On an idle
@@ -56,8 +58,15 @@ impl Admin {
                 return it.checked_hidden(&real).refusal();
             };
             let file = it.plan.file().map(|it| it.display().to_string());
+            let keys = changed_keys(&it.plan, &real.text, &real.others);
             match context.run(changed, |telling, report| telling.to_json(report)) {
                 Ok(mut result) => {
+                    let unjudged = keys.iter().filter(|it| is_of_exchange(it));
+                    result["not_judged"] = unjudged.cloned().collect::<Vec<_>>().into();
+                    if keys.iter().all(|it| shares_nothing(it)) {
+                        // Requests that were not tried are decided as before.
+                        result["complete"] = true.into();
+                    }
                     result["file"] = file.into();
                     result["doubt"] = doubt.into();
                     AdminResponse::Json(200, result)
@@ -92,21 +101,28 @@ impl Admin {
         red.await?.map_err(|why| problem_at(422, why, "text"))
     }
 
-    /// The evidence of recent requests about the routes of the running configuration, and the faults of the application that they show.
+    /// The evidence of recent requests about the routes of the running configuration, of each since this time if there is one, and the
+    /// faults of the application that they show.
     ///
     /// # Errors
     /// It could not be gathered.
     pub(crate) async fn evidence(
         &self,
+        since: HashMap<RoutePlace, u64>,
     ) -> Result<(HashMap<RoutePlace, RouteEvidence>, RecentTroubles), AdminResponse> {
         let context = self.trial_context();
         self.apart(move |_| {
             let recording = context.recorder.read();
-            let parsed: Vec<ParsedRecord<'_>> = recording.records.iter().map(ParsedRecord::of).collect();
+            let mut parsed: Vec<ParsedRecord<'_>> = recording.records.iter().map(ParsedRecord::of).collect();
             let origins: Vec<String> =
                 context.running.scopes.origins.iter().map(|it| it.name.clone()).collect();
             let now = TrialRoutes::new(&context.running);
-            (evidence::gather(&now, &parsed), evidence::troubles(&now, &parsed, &origins))
+            let troubles = evidence::troubles(&now, &parsed, &origins);
+            let change = |it: &ParsedRecord<'_>| {
+                after_place(now.route(&it.request)).and_then(|it| since.get(&it).copied())
+            };
+            parsed.retain(|it| change(it).is_none_or(|at| it.record.time.0 > at));
+            (evidence::gather(&now, &parsed), troubles)
         })
         .await
     }
@@ -195,6 +211,27 @@ impl TrialContext {
         };
         Ok(render(&telling, &trial.finish()))
     }
+}
+
+/// The keys whose values differ between the file and a text in its place; a route that another precedes has those of its position.
+fn changed_keys(plan: &Plan, text: &str, others: &IncludedTexts) -> BTreeSet<String> {
+    let file = plan.file().and_then(|it| std::fs::read_to_string(it).ok()).unwrap_or_default();
+    let (before, after) = (plan.values(&file, &IncludedTexts::new()), plan.values(text, others));
+    let of = |values: &Values, key: &String| values.given.get(key).map(|it| it.0.clone());
+    let keys = before.given.keys().chain(after.given.keys());
+    keys.filter(|it| of(&before, it) != of(&after, it)).cloned().collect()
+}
+
+/// Whether a key is about the exchange with an origin, such as its time limits: a recorded response does not show its effect.
+fn is_of_exchange(key: &str) -> bool {
+    let key = key.rsplit(']').next().unwrap_or(key).trim_start_matches('.');
+    key.starts_with("proxy.") && key != "proxy.to"
+}
+
+/// Whether a key decides nothing about the response to a request.
+fn shares_nothing(key: &str) -> bool {
+    const PREFIXES: [&str; 6] = ["admin.", "log.", "cache.ram.", "cache.disk.", "cache.fleet.", "telemetry."];
+    PREFIXES.iter().any(|it| key.starts_with(it)) || key == "workers"
 }
 
 /// The changed keys of the tiers. The trial takes them to have room for every response, so that it does not show their effect.

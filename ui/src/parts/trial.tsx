@@ -97,6 +97,11 @@ function Trial({ of, box }: { of: Tried; box: Box }): JSX.Element {
           The effect of <code>{of.not_modelled.join(', ')}</code> is not predicted: the trial takes every tier to have room for every response.
         </p>
       )}
+      {of.not_judged.length > 0 && (
+        <p>
+          Not judged: the effect of <code>{of.not_judged.join(', ')}</code>, which recorded responses do not show.
+        </p>
+      )}
       {of.doubt && (
         <p class="warn">
           <Icon name="warn" /> The prediction holds once stored responses are no longer in doubt. {of.doubt}
@@ -113,7 +118,7 @@ function Trial({ of, box }: { of: Tried; box: Box }): JSX.Element {
           {box('Apply nevertheless: all clients may get these responses.')}
         </div>
       )}
-      {changes.length === 0 && <p class="faint">No request changes its route, status, access, key, storage or lifetime.</p>}
+      {changes.length === 0 && of.not_judged.length === 0 && <p class="faint">No request changes its route, status, access, key, storage or lifetime.</p>}
       {changes.map((it) => (
         <Fold key={it.kind} title={`${requests(it.requests)} ${KINDS[it.kind][it.requests === 1 ? 0 : 1]}`} of={it.examples} more={it.urls - it.examples.length} />
       ))}

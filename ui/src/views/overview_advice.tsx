@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { get } from '../api';
 import { Act } from '../parts/act';
-import { useFetched } from '../hooks';
+import { useFetched, useReadings } from '../hooks';
 import { gainOf, review } from '../review';
 import type { Advice as AdviceOf, Change } from '../types';
 
@@ -16,7 +16,9 @@ const serverOf = (it: AdviceOf['findings'][number]): Change | undefined => it.ch
 let latest: AdviceOf | null = null;
 
 export function Advice(): JSX.Element | null {
-  const { data } = useFetched<AdviceOf>('advice', (signal) => get('/api/v1/advice', signal), 60_000);
+  // A change that is in force answers at once.
+  const reloads = useReadings().latest?.counters.config_reloads ?? 0;
+  const { data } = useFetched<AdviceOf>(`advice ${reloads}`, (signal) => get('/api/v1/advice', signal), 60_000);
   const [problem, setProblem] = useState('');
   latest = data ?? latest;
   const findings = latest?.findings ?? [];
