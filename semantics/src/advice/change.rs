@@ -320,12 +320,12 @@ pub fn without_needless_cookies(policy: &Policy, of: &EqualForAll) -> SafeChange
     let effect = "Requests that have only these cookies are answered as requests without a cookie: the application does not get them on this route, scripts in the browser still read them. Requests with another cookie bypass the cache. Not to be applied if a page of this route changes after a login that the recent requests do not show.";
     let sessions: Vec<&str> =
         of.cookies.iter().filter(|it| is_like_session(it)).map(String::as_str).collect();
+    let (of, are) = if sessions.len() == 1 { ("its name", "is") } else { ("their names", "are each") };
     let sentence = match sessions[..] {
         [] => Cow::Borrowed(effect),
         _ => Cow::Owned(format!(
-            "Caution: by {} {} a session cookie. If the application shows anything to logged-in visitors alone, their pages would be those of all visitors. {effect}",
-            if sessions.len() == 1 { "its name" } else { "their names" },
-            format!("{} {}", sessions.join(", "), if sessions.len() == 1 { "is" } else { "are each" }),
+            "Caution: by {of} {} {are} a session cookie. If the application shows anything to logged-in visitors alone, their pages would be those of all visitors. {effect}",
+            sessions.join(", "),
         )),
     };
     SafeChange::Configuration { sentence, settings }
