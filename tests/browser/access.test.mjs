@@ -61,6 +61,9 @@ it('offers a viewer no change, and says which role it needs', async () => {
   await page.getByRole('button', { name: /^Drain / }).first().waitFor();
   assert.equal(await offered(page, /^Drain /), false);
   assert.equal(await page.getByRole('button', { name: /^Drain / }).first().getAttribute('title'), 'Requires the role operator');
+  // Its address was called mistyped.
+  await view(page, 'access');
+  await page.getByText('Access requires the role admin').waitFor();
   await view(page, 'objects');
   for (const name of ['Overlay …', 'Purge …']) assert.equal(await offered(page, name), false, name);
   await page.keyboard.press('p');

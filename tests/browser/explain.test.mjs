@@ -24,6 +24,9 @@ it('explains a page that is not cached, by Ctrl-K from the overview', async () =
   for (let times = 0; times < 12; times += 1) await ask(`${larder.site}/silent/menu`);
   await page.keyboard.press('Control+k');
   await page.locator('dialog').waitFor();
+  // The field had the 108 pixels of a method.
+  const [field, button] = [await page.locator('dialog .ask input').boundingBox(), await page.locator('dialog .ask .primary').boundingBox()];
+  assert.ok(field.width > 2 * button.width, `the field has ${field.width} pixels, the button ${button.width}`);
   await page.keyboard.type('/silent/menu');
   await page.keyboard.press('Enter');
   await page.locator('[data-verdict]', { hasText: /^Not cached/ }).waitFor();

@@ -55,6 +55,14 @@ it('names a refused configuration in every view and tab, until it is corrected',
   assert.match(await page.locator('.findings').innerText(), /Correct the file; Configuration, Text lists every error\./);
   assert.equal(await page.locator('.findings').getByRole('link', { name: 'Configuration, Text' }).getAttribute('href'), '#/config?part=text');
   assert.deepEqual(await audit(page), []);
+  // The list lies over the view: Escape closes it, and so does the way to another view.
+  await page.keyboard.press('Escape');
+  await page.locator('.state .findings').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Remedy …' }).click();
+  await page.locator('nav').getByRole('link', { name: 'Objects' }).click();
+  await page.locator('.state .findings').waitFor({ state: 'detached' });
+  await go('overview');
+  await page.getByRole('button', { name: 'Remedy …' }).click();
   const line = text.split('\n').findIndex((it) => it.startsWith('workers = ')) + 1;
   await page.locator('.state').getByRole('link', { name: new RegExp(`larder\\.toml:${line}$`) }).first().click();
   await page.waitForURL(new RegExp(`#/config\\?part=text&file=.*&line=${line}$`));

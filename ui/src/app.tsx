@@ -271,11 +271,12 @@ function Content({ of, params }: { of: View; params: URLSearchParams }): JSX.Ele
 
 /** In place of a view that there is none of. */
 function NotFound({ name }: { name: string }): JSX.Element {
+  const refused = ALL_VIEWS.find((it) => it.name === name);
   return (
     <>
-      <Head title="No such view" />
-      <Empty icon="explain" title={`There is no view “${cut(name, 40)}”`}>
-        <p>The address is mistyped or belongs to another version of larder. Available views:</p>
+      <Head title={refused ? refused.title : 'No such view'} />
+      <Empty icon="explain" title={refused ? `${refused.title} requires the role ${refused.needs}` : `There is no view “${cut(name, 40)}”`}>
+        <p>{refused ? '' : 'The address is mistyped or belongs to another version of larder. '}Available views:</p>
         <ul class="ways">
           {views().map((it) => (
             <li key={it.name}>

@@ -61,7 +61,7 @@ export function Receipts({ of }: { of: Purged }): JSX.Element {
   const [kind, what] = Object.entries(of.scope ?? {})[0] ?? ['', ''];
   return (
     <div class="receipts" role="status">
-      <p>
+      <p class={of.complete ? '' : 'warn'}>
         <Icon name={of.complete ? 'check' : 'warn'} /> Purged {kind === 'all' ? 'everything' : kind}{' '}
         {kind !== 'all' && (
           <code>

@@ -63,6 +63,19 @@ export function State(): JSX.Element | null {
   useEffect(() => {
     if (isFine) setOpen(false);
   }, [isFine]);
+  // The list lies over the view: it must not lie over the next one.
+  useEffect(() => {
+    if (!open) return;
+    const close = (event: Event): void => {
+      if (!(event instanceof KeyboardEvent) || event.key === 'Escape') setOpen(false);
+    };
+    addEventListener('hashchange', close);
+    addEventListener('keydown', close);
+    return () => {
+      removeEventListener('hashchange', close);
+      removeEventListener('keydown', close);
+    };
+  }, [open]);
   if (link === 'lost') return null;
   if (!health) return <div class="state" />;
   const { word, icon } = WORDS[health.word];
