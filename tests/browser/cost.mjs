@@ -1,6 +1,7 @@
 // Measures the cost of an open page: CPU of larder and bytes on the wire a second, while the overview is open and no client sends requests, and without a page.
-//   LARDER=target/release/larder node tests/browser/cost.mjs [SECONDS]
-// No test: a processor has no bound that holds on every machine. The figures are in docs/decisions/0211-parts-of-the-page-and-merge.md.
+// With all requests that larder records, as on a server in use. Then the cost of one request for each part of the page's readings.
+//   LARDER=target/release/larder node tests/browser/cost.mjs [SECONDS] [SITES,SITES]
+// No test: a processor has no bound that holds on every machine. The figures are in docs/benchmarks.md.
 import { readFileSync, readdirSync } from 'node:fs';
 import { open } from './browser.mjs';
 import { ask, start } from './larder.mjs';
@@ -20,10 +21,48 @@ async function measure(what, larder, bytes = () => 0) {
   console.log(`${what}: ${cpu.toFixed(2)} ms of CPU a second, ${((bytes() - sent) / seconds / 1024).toFixed(1)} KiB a second`);
 }
 
-for (const sites of [0, 200]) {
+/** What an open overview reads, and how often a minute; the rest is read by other views, once. */
+const PARTS = [
+  ['stats?detail=totals', 60],
+  ['stats?detail=routes', 12],
+  ['health', 0],
+  ['advice', 1],
+  ['why', 0],
+  ['config', 0],
+];
+
+/** As many requests as fill the recorder, of clients that differ in a parameter. */
+async function fill(larder, sites) {
+  let sent = 0;
+  const client = async () => {
+    while (sent < 13_000) {
+      sent += 1;
+      const host = sites > 0 && sent % 2 ? { Host: `shop-${sent % sites}.example` } : {};
+      await ask(`${larder.site}/pages/${sent % 400}?utm_source=${sent}`, host);
+    }
+  };
+  await Promise.all(Array.from({ length: 20 }, client));
+}
+
+async function parts(larder) {
+  const headers = { Authorization: `Bearer ${larder.token()}`, 'Accept-Encoding': 'gzip' };
+  for (const [part, times] of PARTS) {
+    const read = async () => (await fetch(`${larder.admin}/api/v1/${part}`, { headers })).text();
+    await read();
+    const before = spent(larder.pid());
+    for (let count = 0; count < 10; count += 1) await read();
+    const one = (spent(larder.pid()) - before) / 10;
+    const share = times ? `, ${((one * times) / 60).toFixed(2)} ms a second of an overview` : '';
+    console.log(`  ${part}: ${one.toFixed(2)} ms a request${share}`);
+  }
+}
+
+for (const sites of (process.argv[3] ?? '0,200').split(',').map(Number)) {
   const larder = await start({ sites });
   try {
-    for (let times = 0; times < 200; times += 1) await ask(`${larder.site}/pages/${times % 20}`);
+    await fill(larder, sites);
+    // The first judgements of recent requests follow one another sooner.
+    await new Promise((then) => setTimeout(then, 130_000));
     await measure(`${sites + 2} routes, no page`, larder);
     const { browser, page } = await open(larder.admin);
     const client = await page.context().newCDPSession(page);
@@ -40,6 +79,7 @@ for (const sites of [0, 200]) {
     await page.waitForTimeout(5000);
     await measure(`${sites + 2} routes, objects`, larder, () => bytes);
     await browser.close();
+    await parts(larder);
   } finally {
     await larder.stop();
   }
