@@ -20,6 +20,7 @@ pub use schema::{
 };
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
+use check::CheckedConfig;
 use config_file::{ConfigFile, KeptChange, hash};
 pub(crate) use evidence::{RecentTroubles, RouteEvidence};
 use larder_config::Values;
@@ -187,12 +188,16 @@ impl Admin {
         let history: Vec<Value> = store.iter().flat_map(|it| it.history()).map(past).collect();
         let asked = AskedTexts { text: text.clone(), others: Default::default() };
         let real = AskedTexts { text: saved, others: Default::default() };
+        let none_waits = self.health.waiting().is_empty();
         let read = self.apart(move |it| {
             let files = asked.files(&it.plan, &it.cover);
-            let (checked, document) = (it.checked(&files, &real), files.document());
-            (files, checked, document)
+            // The reload has judged the texts in force; to do it again is most of the time of this answer.
+            let is_judged = none_waits && files.are_in_force(&it.live.config, &real.text);
+            let checked = if is_judged { CheckedConfig::default() } else { it.checked(&files, &real) };
+            let shown = files.keys();
+            (files, checked, shown)
         });
-        let (files, checked, document) = match read.await {
+        let (files, checked, shown) = match read.await {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
@@ -215,10 +220,10 @@ impl Admin {
             json!({
                 "path": plan.file().map(|it| std::path::absolute(&it).unwrap_or(it)),
                 "editable": why.is_none(), "why": why,
-                "text": text, "included": included, "site_files": files.texts.files_of_sites(), "hash": now, "running_hash": running,
+                "text": text, "included": included, "site_files": shown.site_files, "hash": now, "running_hash": running,
                 "pending": checked.restart, "pending_values": checked.restart_values,
                 "next_start": self.health.next_start(),
-                "document": document,
+                "document": shown.document,
                 "flags": flags,
                 "keys": keys::keys(),
                 "history": history,
@@ -261,9 +266,10 @@ impl Admin {
             }
             let included: Vec<Value> =
                 files.changed(&it.cover).map(|it| json!({ "path": it.0.path, "text": it.1 })).collect();
+            let keys = files.keys();
             Ok(json!({
-                "text": files.texts.texts[0], "included": included, "document": files.document(),
-                "site_files": files.texts.files_of_sites(),
+                "text": files.texts.texts[0], "included": included, "document": keys.document,
+                "site_files": keys.site_files,
             }))
         });
         match edited.await {

@@ -25,6 +25,7 @@ pub(super) struct TextCheck {
 }
 
 /// The result of checking a text.
+#[derive(Default)]
 pub(super) struct CheckedConfig {
     pub problems: Vec<Value>,
     pub warnings: Vec<Value>,
@@ -83,10 +84,11 @@ impl TextCheck {
             let new = real.others.get(&file.path).map_or(new, |it| &**it);
             json!({ "file": texts::short(&file.name, main.as_deref()), "path": file.path, "diff": lines(&old, new) })
         });
+        let keys = files.keys();
         json!({
             "ok": checked.problems.is_empty(), "problems": checked.problems, "warnings": checked.warnings,
             "restart": checked.restart, "diff": lines(&cover.hide(now).text, &real.text), "included": included.collect::<Vec<_>>(),
-            "document": files.document(), "site_files": files.texts.files_of_sites(),
+            "document": keys.document, "site_files": keys.site_files,
         })
     }
 

@@ -100,7 +100,7 @@ impl Admin {
         let (plan, cover) = (&self.configuring.plan, &self.configuring.cover);
         let text = self.configuring.store().and_then(|it| it.read());
         let text = text.map_err(|why| problem_at(409, why, "path"))?;
-        Ok(AskedTexts { text, others: Default::default() }.hidden(cover).files(plan, cover).document())
+        Ok(AskedTexts { text, others: Default::default() }.hidden(cover).files(plan, cover).keys().document)
     }
 }
 

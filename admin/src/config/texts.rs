@@ -3,7 +3,6 @@
 use super::super::AdminResponse;
 use super::super::problem_at;
 use super::config_file::{ConfigFile, hash};
-use larder_config::Source;
 use larder_config::edit::{self, ConfigTexts, PathStep, Sections};
 use larder_config::hide::{SecretCover, without_comments};
 use larder_config::include::{IncludedFile, IncludedTexts};
@@ -11,6 +10,7 @@ use larder_config::inherit::{self, LayeredValue};
 use larder_config::kind::is_block_name;
 use larder_config::plan::Plan;
 use larder_config::table;
+use larder_config::{Config, Source};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,18 @@ pub(super) struct TextFiles {
     pub included: Vec<IncludedFile>,
     /// The texts that are read for them.
     pub others: IncludedTexts,
+    /// Those of the saved configuration, as they are on disk.
+    saved: Vec<IncludedFile>,
     /// Those that the saved configuration does not include.
     hidden: BTreeSet<PathBuf>,
+}
+
+/// What forms show of the texts.
+pub(super) struct FormKeys {
+    /// The keys of all files; null if the main text is not TOML.
+    pub document: Value,
+    /// The number of the file that has each site.
+    pub site_files: Vec<usize>,
 }
 
 impl AskedTexts {
@@ -66,7 +76,7 @@ impl AskedTexts {
             }
         }
         let all = std::iter::once(text).chain(included.iter().map(|it| it.text.to_string()));
-        TextFiles { texts: ConfigTexts { texts: all.collect() }, included, others, hidden }
+        TextFiles { texts: ConfigTexts { texts: all.collect() }, included, others, saved, hidden }
     }
 }
 
@@ -90,12 +100,17 @@ impl TextFiles {
         self.included.iter().zip(self.texts.texts.iter().skip(1))
     }
 
-    /// The keys of all files; null if the main text is not TOML.
-    pub fn document(&self) -> Value {
-        match edit::as_json(&self.texts.texts[0]) {
-            Ok(_) => self.texts.document(),
-            Err(_) => Value::Null,
-        }
+    /// The keys of all files.
+    pub fn keys(&self) -> FormKeys {
+        let parsed = self.texts.parsed();
+        let site_files = parsed.files_of_sites();
+        let document = if parsed.is_main_toml() { parsed.document() } else { Value::Null };
+        FormKeys { document, site_files }
+    }
+
+    /// Whether `config` was read from the saved files as they are now; `text` is that of the main file.
+    pub fn are_in_force(&self, config: &Config, text: &str) -> bool {
+        config.text.as_deref() == Some(text) && config.included == self.saved
     }
 
     /// The site or route of each line, for each file.
@@ -199,4 +214,32 @@ pub(super) fn short(file: &str, main: Option<&str>) -> String {
     let folder = main.and_then(|it| Path::new(it).parent());
     let rest = folder.and_then(|it| Path::new(file).strip_prefix(it).ok());
     rest.map_or_else(|| file.to_owned(), |it| it.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_config::files_in_force::FilesInForce;
+    use larder_config::plan::PlanBase;
+
+    /// Only texts that are exactly those in force need no second check: a changed secret looks the same without its value.
+    #[test]
+    fn texts_are_in_force_if_no_file_differs_from_the_one_that_was_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let (main, part) = (folder.path().join("larder.toml"), folder.path().join("part.toml"));
+        let text = "include = [\"part.toml\"]\n[admin]\ntoken = \"0123456789abcdef0123\"\n";
+        let site = "[[site]]\nhosts = [\"a\"]\n[[site.route]]\npath = \"/*\"\nrespond = { status = 204 }\n";
+        std::fs::write(&main, text).unwrap();
+        std::fs::write(&part, site).unwrap();
+        let (plan, cover) = (Plan::new(PlanBase::File(main), Vec::new()), SecretCover::default());
+        let config = plan.read(text, &IncludedTexts::new(), &FilesInForce::default()).unwrap();
+        let are_in_force = |text: &str| {
+            let asked = AskedTexts { text: text.to_owned(), others: IncludedTexts::new() };
+            asked.hidden(&cover).files(&plan, &cover).are_in_force(&config, text)
+        };
+        assert!(are_in_force(text));
+        assert!(!are_in_force(&text.replace("0123\"", "0124\"")), "a secret");
+        std::fs::write(&part, site.replace("204", "404")).unwrap();
+        assert!(!are_in_force(text), "an included file");
+    }
 }

@@ -16,20 +16,10 @@ impl ConfigTexts {
     /// A file that is not TOML has no keys here.
     #[must_use]
     pub fn document(&self) -> Json {
-        let mut whole = Json::Object(serde_json::Map::new());
-        self.documents().into_iter().for_each(|it| merge(&mut whole, it));
-        whole
+        self.parsed().document()
     }
 
-    /// The number of the file that has each site.
-    #[must_use]
-    pub fn files_of_sites(&self) -> Vec<usize> {
-        let count = |it: &Json| it["site"].as_array().map_or(0, Vec::len);
-        let all = self.documents();
-        all.iter().enumerate().flat_map(|(file, it)| std::iter::repeat_n(file, count(it))).collect()
-    }
-
-    /// The keys of each file, parsed once for many paths.
+    /// The keys of each file, parsed once for many readings.
     #[must_use]
     pub fn parsed(&self) -> ParsedTexts {
         ParsedTexts(self.documents())
@@ -118,6 +108,27 @@ impl ConfigTexts {
 pub struct ParsedTexts(Vec<Json>);
 
 impl ParsedTexts {
+    /// Whether the main file is TOML.
+    #[must_use]
+    pub fn is_main_toml(&self) -> bool {
+        self.0.first().is_some_and(Json::is_object)
+    }
+
+    /// The number of the file that has each site.
+    #[must_use]
+    pub fn files_of_sites(&self) -> Vec<usize> {
+        let count = |it: &Json| it["site"].as_array().map_or(0, Vec::len);
+        self.0.iter().enumerate().flat_map(|(file, it)| std::iter::repeat_n(file, count(it))).collect()
+    }
+
+    /// As [`ConfigTexts::document`].
+    #[must_use]
+    pub fn document(self) -> Json {
+        let mut whole = Json::Object(serde_json::Map::new());
+        self.0.into_iter().for_each(|it| merge(&mut whole, it));
+        whole
+    }
+
     /// A path within a file, as a path of the whole.
     #[must_use]
     pub fn path_of_whole(&self, file: usize, path: &[PathStep]) -> Vec<PathStep> {
@@ -191,7 +202,7 @@ mod tests {
             document["site"]
         );
         assert_eq!(json!({ "ram": { "size": "1GiB" }, "max_ttl": "1d" }), document["cache"]);
-        assert_eq!(vec![0, 2, 2], all.files_of_sites());
+        assert_eq!(vec![0, 2, 2], all.parsed().files_of_sites());
         let path = edit(json!({ "path": ["site", 1, "route", 0], "value": null })).path;
         assert_eq!("site[2].route[0]", spell(&all.parsed().path_of_whole(2, &path)));
         assert_eq!("site[1].route[0]", spell(&all.parsed().path_of_whole(0, &path)));
