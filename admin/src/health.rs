@@ -339,10 +339,12 @@ fn origin_fact(live: &Live, at: usize) -> OriginFact {
 
 /// The key that limits the requests to an origin at once, with its value and place; of several routes that of the first.
 fn connection_limit(live: &Live, origin: usize) -> String {
-    let of_site = live.scopes.sites.iter().zip(&live.config.sites);
-    let mut routes = of_site.flat_map(|(scope, site)| scope.routes.iter().zip(&site.routes));
-    let route = routes.find(|it| live.scopes.routes[*it.0].origins.contains(&origin)).map(|it| it.1);
-    let Some((route, Service::Proxy(proxy))) = route.map(|it| (it, &it.service)) else {
+    let sites = live.config.sites.iter().enumerate();
+    let mut routes =
+        sites.flat_map(|(site, it)| it.routes.iter().enumerate().map(move |(at, it)| ((site, at), it)));
+    let name = &live.scopes.origins[origin].name;
+    let of_origin = routes.find(|it| live.scopes.origins_of(it.0).any(|it| it.name == *name));
+    let Some((route, Service::Proxy(proxy))) = of_origin.map(|it| (it.1, &it.1.service)) else {
         return String::new();
     };
     let place = match route.decided.by("site[].route[].proxy.connections") {
@@ -445,11 +447,12 @@ enum OtherListeners {
     Plain,
 }
 
-/// The hosts that clients reach over TLS, and over these other listeners. A proxy before larder may use another name, and a self-signed
-/// certificate is rejected anyway.
+/// The hosts that clients reach over TLS, and over these other listeners. A self-signed certificate is rejected anyway. Where all is TLS and a
+/// proxy is trusted, all clients may come through it, and it may use another name.
 fn tls_hosts(config: &Config, book: &CertificateRegistry, others: OtherListeners) -> Vec<String> {
     let is_self_signed = book.shown.borrow().iter().any(|it| it.source == CertificateSource::SelfSigned);
-    if config.tls.is_none() || is_self_signed || !config.clients.trusted.is_empty() {
+    let is_by_proxy = others == OtherListeners::None && !config.clients.trusted.is_empty();
+    if config.tls.is_none() || is_self_signed || is_by_proxy {
         return Vec::new();
     }
     let all_tls = config.listen.iter().all(|it| matches!(it.at, Listen::Tls(_)));

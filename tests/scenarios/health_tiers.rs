@@ -148,7 +148,7 @@ fn requests_that_wait_for_a_slot_of_an_origin_are_a_notice_with_key_value_and_li
     let text = sentence_of(&larder, "origin-queue");
     assert!(text.contains("requests wait for a slot of origin "), "{text}");
     assert!(text.contains("`proxy.connections` of route offers is 1 ("), "{text}");
-    assert!(text.contains("larder.toml:9"), "{text}");
+    assert!(text.contains("larder.toml:13"), "{text}");
 }
 
 #[test]
@@ -162,9 +162,9 @@ fn a_client_that_purges_the_same_page_again_and_again_is_named() {
         assert_eq!(200, larder.client().request("PURGE", "/shop", "", "").status);
     }
     let text = sentence_of(&larder, "purge-repeated");
-    assert!(text.starts_with("127.0.0.1 purges the same pages again and again: url http://"), "{text}");
+    assert!(text.starts_with("127.0.0.1 has purged url http://"), "{text}");
     assert!(
-        text.contains("/shop since ")
+        text.contains("/shop repeatedly since ")
             && text.contains(" times within the last five minutes); ")
             && text.contains(" requests"),
         "{text}"

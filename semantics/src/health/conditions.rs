@@ -325,7 +325,7 @@ fn repeated_purge(facts: &HealthFacts, minute: &CountFacts, held: &HeldCondition
     if times < of(REPEATED) || !matches_nothing && missed < of(MISSED_PURGED) {
         return None;
     }
-    let what = format!("{} purges the same pages again and again: {}", it.by, it.target);
+    let what = format!("{} has purged {} repeatedly", it.by, it.target);
     let evidence = format!("{times} times within the last five minutes");
     let effect = match matches_nothing {
         true => "no stored response of this node matched".to_owned(),

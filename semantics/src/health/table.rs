@@ -162,7 +162,7 @@ findings! {
         "requests wait for a slot of origin ADDRESS since TIME (N within the last minute waited 100 ms or longer, P % of its answers); `proxy.connections` of route NAME is N (FILE:LINE)",
         "Raise `proxy.connections` if the origin can take more requests at once; otherwise make it faster. This state begins at 20 such requests within a minute and one in a hundred (the 99th percentile), and ends below half of that number.";
     PurgeRepeated "purge-repeated" Notice 0 "live?filter=method == \"PURGE\"":
-        "SENDER purges the same pages again and again since TIME: TARGET (N times within the last five minutes); M requests for purged pages went to the origin within the last minute, or no stored response of this node matched",
+        "SENDER has purged TARGET repeatedly since TIME (N times within the last five minutes); M requests for purged pages went to the origin within the last minute, or no stored response of this node matched",
         "If nothing needs these purges, remove the address from `cache.purge.from`, or revoke the token. Otherwise let the sender purge a page only after it changed. A client can purge only pages of routes whose `cache.purge.from` has its address. This state begins at ten purges of one target by one sender, if they matched nothing or there are 20 such requests, and ends below half of that.";
     RouteLimited "route-limited" Notice 10 "live?filter=status == 429":
         "route NAME refuses most requests with 429 since TIME (M of T within the last minute)",

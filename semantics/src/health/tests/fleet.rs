@@ -77,7 +77,7 @@ fn a_purge_that_one_sender_repeats_is_a_notice_while_it_costs_requests() {
     fine(look(1, 9, 200)); // An editor at work.
     fine(look(2, 10, 119)); // Hardly a request for these pages.
     assert_eq!(
-        "Healthy. Notice: 10.0.0.9 purges the same pages again and again: prefix a/ since 02:46:14 UTC (10 times within the last \
+        "Healthy. Notice: 10.0.0.9 has purged prefix a/ repeatedly since 02:46:14 UTC (10 times within the last \
          five minutes); 20 requests for purged pages went to the origin within the last minute",
         look(3, 10, 120).sentence()
     );
