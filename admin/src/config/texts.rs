@@ -37,7 +37,7 @@ pub(super) struct TextFiles {
     hidden: BTreeSet<PathBuf>,
 }
 
-/// What forms show of the texts.
+/// The keys of the texts, for the forms.
 pub(super) struct FormKeys {
     /// The keys of all files; null if the main text is not TOML.
     pub document: Value,
