@@ -157,7 +157,7 @@ fn folder() -> Result<PathBuf, String> {
     Ok(dir)
 }
 
-/// Runs the lanes of larder, so that a build that counts what is executed writes its profile when it is stopped.
+/// Runs the lanes of larder, so that a build that counts executed code writes its profile when it is stopped.
 fn train(asked: &Asked) -> Result<(), String> {
     let dir = folder()?;
     let mut settings = Settings { rounds: 1, seconds: 1, ..settings(asked, &dir)? };
