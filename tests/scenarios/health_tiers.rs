@@ -148,7 +148,7 @@ fn requests_that_wait_for_a_slot_of_an_origin_are_a_notice_with_key_value_and_li
     let text = sentence_of(&larder, "origin-queue");
     assert!(text.contains("requests wait for a slot of origin "), "{text}");
     assert!(text.contains("`proxy.connections` of route offers is 1 ("), "{text}");
-    assert!(text.contains("larder.toml:13"), "{text}");
+    assert!(text.contains("larder.toml:9"), "{text}");
 }
 
 #[test]
