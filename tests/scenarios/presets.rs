@@ -283,7 +283,7 @@ fn the_reload_of_a_browser_is_answered_from_the_cache() {
         }
         assert_eq!(before + 1, origin.requests(), "{}", kind.preset);
     }
-    let larder = Larder::before(&origin, "preset = \"wordpress\"\nrequest_directives = \"obey\"");
+    let larder = Larder::before(&origin, "preset = \"wordpress\", request_directives = \"obey\"");
     let before = origin.requests();
     for lines in ["", "Cache-Control: max-age=0\r\n"] {
         assert_eq!("page", larder.client().get_with("/", lines).text());
