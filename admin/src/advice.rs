@@ -36,7 +36,7 @@ pub(super) const ADVICE: &str = concat!(
 "changes":{"type":"array","items":"#,
     change!(),
     r#"}}}},
-"uncached":{"type":"array","description":"requests that are not cached on purpose of the operator, the client or the application, most first","items":{"type":"object","required":["route","reason","class","sentence","requests"],"properties":{
+"uncached":{"type":"array","description":"requests that the configuration, the request or the response keeps out of the cache, most first","items":{"type":"object","required":["route","reason","class","sentence","requests"],"properties":{
 "class":{"enum":["by-configuration","by-request","by-response","could-be-hit"]},"route":{"type":"string"},"reason":{"type":"string"},"sentence":{"type":"string"},"requests":{"type":"integer"},
 "evidence":{"type":["string","null"],"description":"the judgement about recent requests, or the evidence that is missing, where cookies are the reason"}}}}}}"#
 );
@@ -186,18 +186,22 @@ impl Admin {
                 (name(before, site, route), &route.cache)
             })
             .collect();
+        let mut present = HashSet::new();
         for (site, at) in routes(after) {
             let (route, scope) = (&after.config.sites[site].routes[at], after.scopes.sites[site].routes[at]);
             let name = name(after, site, route);
             if old.get(&name).is_some_and(|it| **it != route.cache) {
                 let reasons = reason_counts(&after.scopes, scope);
                 let sums = after.scopes.advice_of(scope);
-                changed.insert(name, ChangedRoute { at: clock::wall().0, reasons, sums });
+                changed.insert(name.clone(), ChangedRoute { at: clock::wall().0, reasons, sums });
             }
+            present.insert(name);
         }
+        // No more entries than routes, after any number of reloads.
+        changed.retain(|name, _| present.contains(name));
     }
 
-    /// The advice for the counted requests since the start, with the routes that it is about. A change that would share responses is tried on
+    /// The advice for the requests since the start, or since the settings of the cache of their route changed, with the routes that it is about. A change that would share responses is tried on
     /// recent requests first.
     async fn judged_advice<'a>(&self, live: &'a Live) -> (Vec<KnownRoute<'a>>, Advice) {
         let mut known = self.known_routes(&live.config.sites, &live.scopes);

@@ -191,7 +191,7 @@ impl Admin {
         let none_waits = self.health.waiting().is_empty();
         let read = self.apart(move |it| {
             let files = asked.files(&it.plan, &it.cover);
-            // The reload has judged the texts in force; to do it again is most of the time of this answer.
+            // The reload has judged the texts in force.
             let is_judged = none_waits && files.are_in_force(&it.live.config, &real.text);
             let checked = if is_judged { CheckedConfig::default() } else { it.checked(&files, &real) };
             let shown = files.keys();
