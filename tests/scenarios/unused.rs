@@ -33,12 +33,16 @@ fn a_log_that_cannot_be_opened_is_found_before_the_start() {
     refused(site, "larder.toml:3: site.access_log: ./no/s.log cannot be created");
 }
 
+/// Another server may answer on the port of https, so it is no error.
 #[test]
-fn a_redirect_to_https_without_tls_is_refused() {
+fn a_redirect_to_https_without_tls_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
-    let ended = run(folder.path(), &["serve", ".", "--redirect-https", "--listen", "127.0.0.1:0"]);
-    assert_eq!(2, ended.code, "{ended:?}");
-    assert!(ended.err.contains("--redirect-https: no address of listen has TLS"), "{}", ended.err);
+    let config = "[[site]]\nhosts = \"*\"\nredirect_https = true\n[[site.route]]\nproxy.to = \":1\"\n";
+    std::fs::write(folder.path().join("larder.toml"), config).unwrap();
+    let ended = run(folder.path(), &["check"]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    let said = format!("{}{}", ended.out, ended.err);
+    assert!(said.contains("larder.toml:3: site.redirect_https: no address of listen has TLS"), "{said}");
 }
 
 #[test]

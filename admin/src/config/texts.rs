@@ -227,12 +227,12 @@ mod tests {
     fn texts_are_in_force_if_no_file_differs_from_the_one_that_was_read() {
         let folder = tempfile::tempdir().unwrap();
         let (main, part) = (folder.path().join("larder.toml"), folder.path().join("part.toml"));
-        let text = "include = [\"part.toml\"]\n[admin]\ntoken = \"0123456789abcdef0123\"\n";
+        let text = "include = [\"part.toml\"]\n[[admin.tokens]]\nname = \"a\"\nrole = \"viewer\"\ntoken = \"0123456789abcdef0123456789abcdef0123\"\n";
         let site = "[[site]]\nhosts = [\"a\"]\n[[site.route]]\npath = \"/*\"\nrespond = { status = 204 }\n";
         std::fs::write(&main, text).unwrap();
         std::fs::write(&part, site).unwrap();
         let (plan, cover) = (Plan::new(PlanBase::File(main), Vec::new()), SecretCover::default());
-        let config = plan.read(text, &IncludedTexts::new(), &FilesInForce::default()).unwrap();
+        let config = plan.load_over(&FilesInForce::default()).unwrap();
         let are_in_force = |text: &str| {
             let asked = AskedTexts { text: text.to_owned(), others: IncludedTexts::new() };
             asked.hidden(&cover).files(&plan, &cover).are_in_force(&config, text)
