@@ -12,8 +12,8 @@ use larder_observe::log::AccessLog;
 use larder_origin::OriginState;
 use larder_semantics::health::{
     CLIENT_LIMITS, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge,
-    HealthReport, HealthWord, Http3Fact, LIMITS, LogFact, MemcachedFact, OriginAnswers, OriginFact, PastFact,
-    RepeatedPurgeFact, RouteCountFact, RouteFact, UnreachableFact,
+    HealthReport, HealthWord, Http3Fact, LIMITS, LogFact, MaintenanceFact, MemcachedFact, OriginAnswers,
+    OriginFact, PastFact, RepeatedPurgeFact, RouteCountFact, RouteFact, UnreachableFact,
 };
 use larder_semantics::miss_reason::MissReason;
 use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
@@ -220,6 +220,7 @@ impl Admin {
             troubled: troubled(&live),
             root: geteuid().is_root().then(|| live.config.reach_of_root()).flatten().map(|it| it.1),
             unreachable: unreachable(&live.config),
+            maintenance: maintenance(&live.config),
             memcached,
             keys_move,
             repeated_purge: self.purges.most_repeated().map(|it| RepeatedPurgeFact {
@@ -406,12 +407,19 @@ fn troubled(live: &Live) -> Vec<RouteCountFact> {
                 loops,
                 refused,
                 errors_4xx,
-                failure: failing.map_or_else(String::new, |it| it.standing.down_reason()),
+                failure: failing.map_or_else(|| recent_failure(live, it), |it| it.standing.down_reason()),
                 rules: configs.get(&at).map_or_else(String::new, |it| it.access.refusing().join(" or ")),
             }
         })
     };
     judged_routes(live).filter_map(fact).collect()
+}
+
+/// The failure of an origin of the route within the last minute: a program of `cgi`, or an invalid response, ejects no origin.
+fn recent_failure(live: &Live, route: &RouteScopes) -> String {
+    let since = clock::monotonic_now().0.saturating_sub(60_000);
+    let mut origins = route.origins.iter().map(|it| &live.scopes.origins[*it].standing);
+    origins.find_map(|it| it.failure_since(since)).unwrap_or_default()
 }
 
 /// The routes that get no request.
@@ -422,6 +430,24 @@ fn unreachable(config: &Config) -> Vec<UnreachableFact> {
         Some(UnreachableFact { route: it.name.clone(), at: it.source.to_string(), why })
     };
     routes.filter_map(fact).collect()
+}
+
+/// The routes under maintenance, by the line that says so.
+fn maintenance(config: &Config) -> Vec<MaintenanceFact> {
+    let mut facts: Vec<MaintenanceFact> = Vec::new();
+    for route in config.sites.iter().flat_map(|it| &it.routes).filter(|it| !it.is_health()) {
+        let Some(it) = &route.maintenance else { continue };
+        let at = route.decided.by("site[].route[].maintenance.enabled").to_string();
+        match facts.iter_mut().find(|it| it.at == at) {
+            Some(fact) => fact.routes.push(route.name.clone()),
+            None => facts.push(MaintenanceFact {
+                routes: vec![route.name.clone()],
+                at,
+                admits_some: !it.allow.is_empty(),
+            }),
+        }
+    }
+    facts
 }
 
 /// The values of the limits of clients.

@@ -101,7 +101,7 @@ pub async fn watch(
             _ => Changes::Nothing,
         };
         if let (CheckResult::Unhealthy(why), true) = (&found, state.is_unhealthy()) {
-            state.set_down_reason(format!("health check: {why}"));
+            state.set_down_reason(format!("health check {} {}: {why}", check.method, check.path));
         }
         on_result(&found, changes);
         let tenth = u64::try_from(check.interval.as_micros() / 10).unwrap_or(u64::MAX).max(1);

@@ -3,7 +3,7 @@
 
 use crate::process_slots::ProcessSlots;
 use larder_stdx::circuit_breaker::{BegunIn, BreakerChange, BreakerSettings, BreakerState, CircuitBreaker};
-use larder_stdx::clock::Monotonic;
+use larder_stdx::clock::{self, Monotonic};
 use larder_wire::message::Version;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +40,8 @@ pub struct OutlierState {
     failed_in_row: AtomicU32,
     /// The reason of the last ejection, or of failures in a row.
     down_reason: Mutex<String>,
+    /// The last failure of an exchange, and its time (milliseconds of the monotonic clock).
+    last_failure: Mutex<Option<(u64, String)>>,
     /// See [`OutlierState::protocol`]: zero is none yet, one HTTP/1.1, two HTTP/2.
     protocol: AtomicU8,
     /// Unused connections to an application, in all workers.
@@ -141,6 +143,19 @@ impl OutlierState {
     /// Keeps the reason of an ejection, or of one that lasts.
     pub(crate) fn set_down_reason(&self, why: String) {
         *self.down_reason.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    /// The last failure of an exchange since `since` (milliseconds of the monotonic clock), whether it counts for an ejection or not.
+    #[must_use]
+    pub fn failure_since(&self, since: u64) -> Option<String> {
+        let last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|it| it.0 >= since).map(|it| it.1.clone())
+    }
+
+    /// Keeps the failure of an exchange.
+    pub(crate) fn set_last_failure(&self, why: String) {
+        let failure = Some((clock::monotonic().0, why));
+        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
     /// The protocol of the connection that was opened last: HTTP/2, or HTTP/1.1; `None` before the first. Where both are

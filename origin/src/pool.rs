@@ -197,6 +197,7 @@ impl OriginPool {
         if let Some(it) = self.measures.get() {
             it.origin.counters.failures.add(1);
         }
+        self.outlier_state().set_last_failure(error.sentence().into_owned());
         if let Some(report) = self.failure_report.get() {
             report(error);
         }

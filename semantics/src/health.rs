@@ -19,8 +19,8 @@ use conditions::conditions;
 use facts::growth;
 pub use facts::{
     BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DisagreeingFact, DiskFact,
-    FailingUrlFact, HealthFacts, Http3Fact, LogFact, MemcachedFact, NodeFact, OriginAnswers, OriginFact,
-    PastFact, PurgeLogFact, RepeatedPurgeFact, RouteCountFact, RouteFact, UnreachableFact,
+    FailingUrlFact, HealthFacts, Http3Fact, LogFact, MaintenanceFact, MemcachedFact, NodeFact, OriginAnswers,
+    OriginFact, PastFact, PurgeLogFact, RepeatedPurgeFact, RouteCountFact, RouteFact, UnreachableFact,
 };
 use held::HeldConditions;
 pub use samples::{RecordedFacts, RecordedSample};

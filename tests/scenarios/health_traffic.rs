@@ -6,6 +6,7 @@ use crate::harness::secure::Authority;
 use crate::harness::tiers::of_size;
 use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -127,6 +128,25 @@ fn a_route_that_an_earlier_one_hides_is_a_notice_with_its_line() {
     assert!(found["view"].as_str().unwrap().ends_with(":9"), "{found}");
 }
 
+/// A forgotten maintenance was named by its errors alone.
+#[test]
+fn a_maintenance_is_a_notice_with_its_line() {
+    let answer = "respond = { status = 200, body = \"here\" }";
+    let larder = start(&format!(
+        "maintenance = {{ enabled = true, allow = [\"10.0.0.0/8\"] }}\n[[site.route]]\nname = \"shop\"\npath = \"/*\"\n{answer}\n\
+         [[site.route]]\nname = \"news\"\npath = \"/news\"\n{answer}\nmaintenance.enabled = false\n"
+    ));
+    let found = state(&larder)["findings"].as_array().unwrap().clone();
+    let found = found.iter().find(|it| it["name"] == "maintenance-on").unwrap();
+    let text = found["sentence"].as_str().unwrap();
+    assert!(text.starts_with("maintenance is on for shop ("), "{text}");
+    assert!(
+        text.ends_with("); their requests get 503, except from the clients of `maintenance.allow`"),
+        "{text}"
+    );
+    assert!(found["view"].as_str().unwrap().starts_with("config?at="), "{found}");
+}
+
 #[test]
 fn an_origin_that_is_far_slower_than_the_other_is_a_notice() {
     let page = || Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage"));
@@ -245,4 +265,20 @@ fn a_host_that_no_site_has_and_a_proxy_that_is_not_trusted_are_notices() {
         larder.pass(61_000);
         sentence(&larder) == "Healthy"
     });
+}
+
+/// A program that fails ejects no origin, so that the state had no reason.
+#[test]
+fn the_failure_of_a_program_is_the_reason_of_its_route() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report");
+    std::fs::write(&path, "#!/bin/sh\nexit 3\n").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let larder =
+        start(&format!("[[site.route]]\nname = \"tools\"\npath = \"/*\"\ncgi.root = {:?}\n", folder.path()));
+    let mut client = larder.client();
+    (0..25).for_each(|_| assert_eq!(502, client.get("/report").status));
+    let expect = "; the last failure of tools: the program report ended with status 3 before its response was complete";
+    let text = sentence(&larder);
+    assert!(text.starts_with("Failing: 100 % of the responses") && text.contains(expect), "{text}");
 }

@@ -87,23 +87,30 @@ fn errors(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldConditions) -> Op
     Some(condition(kind, SERVER_ERRORS, what, evidence).with_effect(by_route(facts, minute)))
 }
 
-/// The routes with the most server errors, such as `by route: shop 20, api 3`.
+/// The routes with the most server errors, such as `by route: shop 20, api 3`, and why the first has failed.
 fn by_route(facts: &HealthFacts, minute: &Minute<'_>) -> String {
-    let of_routes = facts.troubled.iter().zip(minute.routes).map(|(fact, it)| (it.errors_5xx, &fact.name));
+    let of_routes = facts.troubled.iter().zip(minute.routes).map(|(fact, it)| (it.errors_5xx, fact));
     let mut errors: Vec<_> = of_routes.filter(|it| it.0 > 0).collect();
-    if errors.is_empty() {
-        return String::new();
-    }
     errors.sort_by_key(|it| std::cmp::Reverse(it.0));
-    let named: Vec<String> = errors.iter().map(|(count, name)| format!("{name} {count}")).collect();
-    format!("by route: {}", list(&named.iter().map(String::as_str).collect::<Vec<_>>()))
+    let Some((_, worst)) = errors.first() else { return String::new() };
+    let named: Vec<String> = errors.iter().map(|(count, it)| format!("{} {count}", it.name)).collect();
+    let routes = format!("by route: {}", list(&named.iter().map(String::as_str).collect::<Vec<_>>()));
+    match &*worst.failure {
+        "" => routes,
+        why => format!("{routes}; the last failure of {}: {why}", worst.name),
+    }
 }
 
 fn limits(facts: &HealthFacts, minute: &CountFacts, all: &mut Vec<Condition>) {
     for (row, times) in LIMITS.iter().zip(minute.limits).filter(|it| it.1 >= LIMIT_TIMES) {
         let evidence = format!("{times} times within the last minute");
         let mut found = condition(FindingKind::LimitReached, row.counter, row.event, evidence);
+        if row.counter == "purge_rules_full" {
+            found.effect = "purge more at once, such as by tag, or less often".to_owned();
+            found.view = Some("live?filter=method == \"PURGE\"".to_owned());
+        }
         if let Some(log) = facts.log.as_ref().filter(|_| row.counter == "log_lines_dropped") {
+            found.view = Some("config?section=log.".to_owned());
             let why = if log.why.is_empty() { "it is not written fast enough" } else { &log.why };
             found.what = format!("lines of the access log {} are dropped", log.name);
             found.evidence = format!("{}: {why}", found.evidence);

@@ -25,6 +25,8 @@ pub struct HealthFacts {
     pub root: Option<String>,
     /// The routes that get no request.
     pub unreachable: Vec<UnreachableFact>,
+    /// The routes under maintenance.
+    pub maintenance: Vec<MaintenanceFact>,
     /// The memcached servers.
     pub memcached: Vec<MemcachedFact>,
     /// The purge that one sender has repeated most within the last five minutes.
@@ -193,6 +195,17 @@ pub struct UnreachableFact {
     pub at: String,
     /// The routes before it.
     pub why: String,
+}
+
+/// The routes that one `maintenance` puts under maintenance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MaintenanceFact {
+    /// Their names.
+    pub routes: Vec<String>,
+    /// The line of the key: `larder.toml:12`.
+    pub at: String,
+    /// Whether `maintenance.allow` has clients that are served nevertheless.
+    pub admits_some: bool,
 }
 
 /// One memcached server.

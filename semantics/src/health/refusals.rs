@@ -53,7 +53,15 @@ fn limit(row: &ClientLimitRow, times: u64, value: u64, requests: u64) -> Option<
         ),
     };
     let effect = format!("{effect} if these are visitors");
-    Some(condition(FindingKind::LimitRefusesClients, row.counter, what, evidence).with_effect(effect))
+    let found = condition(FindingKind::LimitRefusesClients, row.counter, what, evidence).with_effect(effect);
+    let status = match row.key {
+        "limits.head_size" => 431,
+        "limits.target_size" => 414,
+        "limits.body_size" => 413,
+        "limits.body_timeout" => 408,
+        _ => return Some(found),
+    };
+    Some(found.seen_at(format!("live?filter=status == {status}")))
 }
 
 /// A value as in the configuration.

@@ -1,6 +1,6 @@
-//! The conditions of single routes: errors, refused requests, redirect loops, and routes without requests.
+//! The conditions of single routes: errors, refused requests, redirect loops, maintenance, and routes without requests.
 
-use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, SERVER_ERRORS, condition};
+use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, SERVER_ERRORS, condition, list};
 use super::facts::{HealthFacts, RouteCountFact};
 use super::held::HeldConditions;
 use super::table::FindingKind;
@@ -38,6 +38,19 @@ pub(super) fn routes(
         let found = condition(FindingKind::RunsAsRoot, "root", what, why.as_str());
         let effect = "a fault in it, or in a program that it runs, has every right on this machine";
         all.push(found.with_effect(effect).begun(Beginning::Unstated));
+    }
+    for it in &facts.maintenance {
+        let names: Vec<&str> = it.routes.iter().map(String::as_str).collect();
+        let effect = match it.admits_some {
+            true => "their requests get 503, except from the clients of `maintenance.allow`",
+            false => "their requests get 503",
+        };
+        let what = format!("maintenance is on for {}", list(&names));
+        let found =
+            condition(FindingKind::MaintenanceOn, &format!("maintenance at {}", it.at), what, &*it.at);
+        all.push(
+            found.with_effect(effect).begun(Beginning::Unstated).seen_at(format!("config?at={}", it.at)),
+        );
     }
     for it in &facts.unreachable {
         let what = format!("route {} at {} gets no request", it.route, it.at);

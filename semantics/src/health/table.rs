@@ -64,7 +64,7 @@ findings! {
         "Report the reason; the error log has it (`worker-failed`).";
     NoOrigin "no-origin" Failing 0 "overview":
         "origin ADDRESS is down since TIME (REASON); N routes have no other origin in use (NAMES)",
-        "Start the origin, or correct `proxy.to`. If its health check answers 4xx, correct `proxy.health`: requests are still sent to an origin that is down if the route has no other, unless `proxy.all_ejected` is `refuse`. If the sentence names a drained origin, restore that (`larder origin restore`). Pages in the cache are served meanwhile, expired ones as far as `cache.stale_if_error` permits.";
+        "Start the origin, or correct `proxy.to`. If only its health check fails, correct `proxy.health`: requests are still sent to an origin that is down if the route has no other, unless `proxy.all_ejected` is `refuse`. If the sentence names a drained origin, restore that (`larder origin restore`). Pages in the cache are served meanwhile, expired ones as far as `cache.stale_if_error` permits.";
     DatabasePagesFail "database-pages-fail" Failing 0 "overview":
         "pages of database NAME fail since TIME (REASON); N of M requests for them were server errors within TIME",
         "Correct the reason; `larder check --connect` tests the database. `cache.stale_if_error` of a route permits stale pages meanwhile.";
@@ -75,14 +75,14 @@ findings! {
         "the certificate of NAMES is not valid yet (its validity begins on DATE); clients reject it",
         "Correct the clock of the machine, or put a valid certificate in its place.";
     MostRequestsFail "most-requests-fail" Failing 0 "live?filter=status >= 500":
-        "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
+        "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS; the last failure of the first: REASON",
         "`larder tail 'status >= 500'` has the requests, `larder worst` also those that the origin broke off, `larder stats` the routes and origins. This state begins at 50 % of the responses of a minute, and ends below 40 %.";
     RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
-        "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
+        "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS; the last failure of the first: REASON",
         "`larder tail 'status >= 500'` has the requests, `larder worst` also those that the origin broke off, `larder stats` the routes and origins. This state begins at 5 % of at least 20 responses within a minute, and ends below 2 %.";
     RouteFails "route-fails" Degraded 10 "live?filter=status >= 500":
         "most responses of route NAME are server errors since TIME (N of M within the last minute); its last failure: REASON",
-        "If its last failure is a timeout, raise the one of `proxy` that was reached, such as `proxy.first_byte_timeout`. Otherwise the error log (`origin-failed`) and `Traces` show what fails; the application has to be corrected if the status is its own.";
+        "If its last failure is a timeout, raise the one of `proxy` that was reached, such as `proxy.first_byte_timeout`. Otherwise the error log has the failure (`origin-failed`) and what a program or application wrote to its error output (`application-stderr`); the application has to be corrected if the status is its own.";
     OriginErrors "origin-errors" Degraded 0 "overview":
         "origin ADDRESS answers N % of its requests with server errors since TIME (M of T within the last minute; K % at the other origins); it still gets requests of route NAME",
         "Repair the origin, or drain it (`larder origin drain`): its routes use the others. This state begins when at least 20 % of 20 or more answers within a minute are server errors, and this share is three times that of the other origins of the same routes. It ends below 10 %, or below twice the share of the others. If they have sent fewer than 20 answers, it begins at 50 % and ends below 40 %.";
@@ -100,7 +100,7 @@ findings! {
         "Start the server. It is used again by itself after a successful attempt. If it is gone for good, replace it in `cache.fleet.servers` of all nodes.";
     OriginDown "origin-down" Degraded 0 "overview":
         "origin ADDRESS is down since TIME (REASON); its N routes use OTHERS, or have no other in use and it answers their requests",
-        "Start the origin, or correct `proxy.health` if its health check answers 4xx. It gets requests again by itself after a successful health check or trial request.";
+        "Start the origin, or correct `proxy.health` if only its health check fails. It gets requests again by itself after a successful health check or trial request.";
     OriginsDisagree "origins-disagree" Degraded 0 "overview":
         "origins of route NAME disagree since TIME (ADDRESS lets URL be shared, ADDRESS forbids it; N and M recent responses); whether a client gets a shared page depends on the origin",
         "Let both origins send the same `Cache-Control`, or set `cache.enabled = false` for the route. Purge the pages that the first one has sent if they are for one client. This state ends five minutes after the last such responses.";
@@ -200,6 +200,9 @@ findings! {
     RouteUnreachable "route-unreachable" Notice 0 "config":
         "route NAME at FILE:LINE gets no request (ROUTES BEFORE IT)",
         "Move the route before those that the sentence names, or remove it. `larder check` lists the same.";
+    MaintenanceOn "maintenance-on" Notice 0 "config":
+        "maintenance is on for NAMES (FILE:LINE); their requests get 503, except from the clients of `maintenance.allow`",
+        "Set `maintenance.enabled = false`, or `larder maintenance off HOST`, when the work is done.";
     NodeSilent "node-silent" Notice 0 "nodes":
         "node NAME does not report since TIME; a purge with `wait` takes a lease, and NAME validates every stored response until it reports again",
         "Start the node, or restore its network to the memcached servers. A node that ended without a report is listed for an hour.";

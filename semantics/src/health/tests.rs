@@ -307,7 +307,7 @@ fn a_limit_is_a_finding_for_a_minute() {
         let report = judge.look(&HealthFacts { counts: reached(12), ..at(2) });
         assert_eq!((HealthWord::Degraded, vec!["limit-reached"]), names(&report));
         let expect = format!("Degraded: {} since 02:46:13 UTC (5 times within the last minute)", row.event);
-        assert_eq!(expect, report.sentence());
+        assert!(report.sentence().starts_with(&expect), "{}", report.sentence());
         for second in 3..63 {
             judge.look(&HealthFacts { counts: reached(12), ..at(second) });
         }
