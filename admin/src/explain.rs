@@ -337,7 +337,14 @@ impl Admin {
         let row = at.and_then(|(site, route)| live.config.sites.get(site)?.routes.get(route));
         let set = rule.keys().iter().map(|it| (it, row.map_or(Source::Default, |row| row.decided.by(it))));
         let set = set.into_iter().find(|it| it.1 != Source::Default);
-        let (key, place) = set.map_or((rule.keys()[0], String::new()), |it| (*it.0, it.1.to_string()));
+        // A site may redirect without a route.
+        let site = at.map(|it| it.0).or_else(|| router.site_at(view.authority));
+        let of_site =
+            || row.is_none().then(|| live.config.sites.get(site?)).flatten().map(|it| it.source.to_string());
+        let (key, place) = match set {
+            Some((key, source)) => (*key, source.to_string()),
+            None => (rule.keys()[0], of_site().unwrap_or_default()),
+        };
         let location = answer.fields.get("location").map(|it| format!(" to {}", String::from_utf8_lossy(it)));
         let line = match rule {
             AdmissionRule::RedirectMap { line } => format!(", line {line} of the map"),
@@ -358,9 +365,7 @@ impl Admin {
         let verdict = json!({ "name": rule.name(), "sentence": sentence, "status": answer.status });
         let name = found.map(|it| it.target.name());
         let settings = at.map_or(Value::Null, |(site, route)| self.settings(site, route));
-        Some(
-            json!({ "site": at.map(|it| it.0), "route": name, "verdict": verdict, "where": place, "settings": settings }),
-        )
+        Some(json!({ "site": site, "route": name, "verdict": verdict, "where": place, "settings": settings }))
     }
 }
 

@@ -341,8 +341,12 @@ impl ExplainWriter {
             ["vary", "vary_by_access"].map(|it| list(&matched[it]).iter().map(text).collect::<Vec<String>>());
         let is_by_access = |it: &String| by_access.iter().any(|by| by.eq_ignore_ascii_case(it));
         let (by_access, others): (Vec<_>, Vec<_>) = vary.into_iter().partition(is_by_access);
+        let rules = match matched["where"]["access"].as_str() {
+            Some(place) => format!("the access rules read ({})", harmless(place)),
+            None => "the access rules read".to_owned(),
+        };
         for (names, reader) in
-            [(others, "the choice of the route or a text of it reads"), (by_access, "the access rules read")]
+            [(others, "the choice of the route or a text of it reads"), (by_access, rules.as_str())]
         {
             if !names.is_empty() {
                 self.row("", &format!("adds Vary: {}, which {reader}", names.join(", ")));

@@ -70,7 +70,7 @@ use larder_store::ram;
 use larder_transport::listener::ListenerAddress;
 use larder_transport::worker;
 use matching::RouteMatching;
-use route_sections::told_apart;
+use route_sections::{automatic_name, told_apart};
 use sql::Databases;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
@@ -204,7 +204,7 @@ impl ConfigCheck {
             |it: &&RouteConfig| it.auth_service().is_some_and(|it| is_admin(&it.at, Some(admin), socket));
         for route in routes.filter(asks).filter(|_| admin.port() != 0) {
             let text = format!("the service {SENTENCE}");
-            self.problem_unless_told(route.source.clone(), "site.route.access.forward.to", &text);
+            self.problem(route.source.clone(), "site.route.access.forward.to", &text);
         }
     }
 
@@ -224,7 +224,7 @@ impl ConfigCheck {
         };
         for route in config.sites.iter().flat_map(|it| &it.routes).filter(asks_itself) {
             let text = format!("the service {LOOP}");
-            self.problem_unless_told(route.source.clone(), "site.route.access.forward.to", &text);
+            self.problem(route.source.clone(), "site.route.access.forward.to", &text);
         }
     }
 
@@ -313,7 +313,7 @@ impl ConfigCheck {
             self.warn_other_spellings(&routes);
             self.warn_of_one_path(&routes);
             let (log, redirects) = (self.site_log(&prefix), self.site_redirects(&prefix, &own));
-            self.refuse_no_route(&prefix, &source, &redirects, listen);
+            self.refuse_no_route(index, &source, &redirects, listen);
             let tls = self.site_tls(&prefix, listen);
             // No route has this number: all keys are those of the site.
             let none = RoutePath(format!("{prefix}.route[{}].", usize::MAX));
@@ -365,8 +365,7 @@ impl ConfigCheck {
         let is_shareable = matches!(service, Some(Service::Files(_))) && !access.has_credentials();
         let finish = self.finish(at, &path, is_shareable);
         let own = Some(self.text(&at.key("name"))).filter(|it| !it.is_empty());
-        let name =
-            own.unwrap_or_else(|| format!("{}{path}", host.map_or(String::new(), ToString::to_string)));
+        let name = own.unwrap_or_else(|| automatic_name(host, &path));
         Some(RouteConfig {
             name,
             number,
@@ -484,7 +483,7 @@ impl ConfigCheck {
         };
         if named.is_empty() && !self.is_wrong(&codings) {
             let text = "the list is empty; add a coding, or set cache.compress.enabled = false";
-            self.problem_unless_told(self.source(&codings), "cache.compress.codings", text);
+            self.problem(self.source(&codings), "cache.compress.codings", text);
         }
         if compress.min_size > compress.max_size {
             let (least, most) = (ByteSize(compress.min_size), ByteSize(compress.max_size));
@@ -494,7 +493,7 @@ impl ConfigCheck {
             );
             let given = [min_size, max_size].map(|it| self.source(&it));
             let source = given.into_iter().find(|it| *it != Source::Default).unwrap_or(Source::Default);
-            self.problem_unless_told(source, "cache.compress.min_size", &text);
+            self.problem(source, "cache.compress.min_size", &text);
         }
         compress
     }
@@ -565,8 +564,12 @@ impl ConfigCheck {
         Decided(given.collect())
     }
 
+    /// Reports a problem once, not for every route that inherits the value; other problems of the value are reported as well.
     fn problem(&mut self, source: Source, key: &str, text: &str) {
-        self.values.problems.push(Problem { source, key: dotted(key), text: text.to_owned() });
+        let problem = Problem { source, key: dotted(key), text: text.to_owned() };
+        if !self.values.problems.contains(&problem) {
+            self.values.problems.push(problem);
+        }
     }
 
     fn is_sound(&self) -> bool {

@@ -396,6 +396,10 @@ impl ValueWalk<'_, '_> {
             let found = hide::without_passwords(&self.found(item));
             return format!("; write {name} = {{ {key} = {found} }}");
         }
+        let is_off = matches!(item.as_str(), Some("off" | "none")) || item.as_bool() == Some(false);
+        if is_off && name.split('.').next() == Some("access") {
+            return "; a route without the rules of its site has access.inherit = false".to_owned();
+        }
         let is_below = |it: &String| {
             let name = it.strip_prefix(pattern).and_then(|it| it.strip_prefix('.'));
             name.is_some_and(|it| !it.contains(['.', '[']))

@@ -102,6 +102,20 @@ fn defaults_are_the_policys() {
     assert_eq!(None, config.workers);
 }
 
+/// With the first form of both, `redirect_https` could not be tried.
+#[test]
+fn a_self_signed_certificate_is_for_every_address_unless_one_names_tls() {
+    let listen = |addresses: &str| -> Vec<String> {
+        let config = read(&format!("listen = {addresses}\ntls.self_signed = true\n{SITE}")).unwrap();
+        config.listen.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        ["http://127.0.0.1:80", "https://127.0.0.1:443"],
+        *listen("[\"127.0.0.1:80\", \"https://127.0.0.1:443\"]")
+    );
+    assert_eq!(["https://127.0.0.1:80"], *listen("\"127.0.0.1:80\""));
+}
+
 #[test]
 fn routes_have_names() {
     let route = |rest: &str| format!("[[site.route]]\n{rest}\nproxy = {{ to = \":1\" }}\n");
@@ -113,6 +127,10 @@ fn routes_have_names() {
     let again = read(&text("when = 'method == \"GET\"'", "")).unwrap();
     let names: Vec<&str> = again.sites[0].routes.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(["a/*", "a/*#2"], names[..], "statistics and logs tell them apart");
+    let patterns =
+        read(&text("path = \"*.php\"", "path = 'regex:/a.*'").replace("\"a\", ", "\"*.a\", ")).unwrap();
+    let names: Vec<&str> = patterns.sites[0].routes.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(["*.a *.php", "*.a regex:/a.*"], names[..], "host and pattern do not run together");
     let twice = text("path = \"/api/*\"\nname = \"api\"", "name = \"api\"");
     refuse_whole(
         &twice,
@@ -230,6 +248,10 @@ fn all_errors_of_a_file_are_reported_together() {
     not_toml("frontend f\n  bind :80\n", &coming("HAProxy"));
     not_toml("<VirtualHost *:80>\n", &coming("Apache"));
     not_toml("listen = [\":80\"];\n[[site]]\n", "remove the \";\" at the end of the line");
+    not_toml(
+        "[[site]]\n[[site.route]]\ncache = { enabled = true }\n[[site.route.cache.rule]]\npass = true\n",
+        "a section in braces is complete: write the further keys within its braces",
+    );
     not_toml(
         "path = \"regex:\\.php\"\n",
         "in double quotes a backslash begins an escape: write the value in single quotes",

@@ -119,6 +119,10 @@ fn in_another_place(section: &str, name: &str, is_last: bool) -> Option<String> 
         "" if is_last => return None,
         "" if site && route => "it belongs to a site or a route; move it into a [[site]] or a [[site.route]]",
         "" if site => "it belongs to a site; move it into a [[site]]",
+        SITE if route && has("") => {
+            "it belongs to a route or to the whole file; move it into a [[site.route]], above the first section, or, for every route of the \
+             site, into a [block.NAME] that its `use` names"
+        }
         "" | SITE if route => "it belongs to a route; move it into a [[site.route]]",
         ROUTE if site => "it belongs to the site; move it above the first [[site.route]]",
         SITE | ROUTE if is_last && has("") => "it belongs to the whole file; move it above the first section",
@@ -150,6 +154,9 @@ pub fn not_toml(message: &str, text: &str, span: Range<usize>) -> String {
                 None if message.starts_with("missing escaped value") => {
                     "; in double quotes a backslash begins an escape: write the value in single quotes"
                         .to_owned()
+                }
+                None if message.starts_with("cannot extend value of type inline table") => {
+                    "; a section in braces is complete: write the further keys within its braces".to_owned()
                 }
                 None if line.ends_with(';') => "; remove the \";\" at the end of the line".to_owned(),
                 None => String::new(),

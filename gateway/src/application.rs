@@ -10,7 +10,7 @@ use larder_semantics::cgi::Script;
 use larder_semantics::policy::{IDENTITY, USER};
 use larder_transport::body::BodyPiece;
 use larder_transport::{Client, Synthetic};
-use larder_wire::message::{Framing, Request, ResponseHead, Version};
+use larder_wire::message::{Framing, HeadKind, Request, ResponseHead, Version};
 use std::sync::Arc;
 
 /// The facts of a request that is sent as `outgoing`. As with fields about the client, a request of a strict key names none.
@@ -78,7 +78,7 @@ fn made(page: Synthetic, method: &str) -> MadeResponse {
         fields,
         framing: if has_body { Framing::Length(length) } else { Framing::Empty },
         keep_alive: true,
-        is_local_redirect: false,
+        kind: if page.is_error_page { HeadKind::OwnPage } else { HeadKind::Response },
     };
     MadeResponse { head, body }
 }

@@ -20,6 +20,8 @@ pub struct ProgramSettings {
     pub processes: usize,
     /// The bounds of each process.
     pub bounds: ProcessBounds,
+    /// The directory of the site, for `DOCUMENT_ROOT` and `PATH_TRANSLATED`.
+    pub document_root: Option<PathBuf>,
     /// The routes before that of the programs: see [`larder_semantics::cgi::other_route`].
     pub before: Vec<EarlierRoute>,
 }

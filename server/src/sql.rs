@@ -19,7 +19,7 @@ use larder_semantics::accept::MediaTypeOffers;
 use larder_semantics::field::FieldList;
 use larder_semantics::parameter::decoded;
 use larder_semantics::request_view::{self, RequestView};
-use larder_wire::message::{Framing, Request, ResponseHead, Version};
+use larder_wire::message::{Framing, HeadKind, Request, ResponseHead, Version};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -270,7 +270,7 @@ fn head(status: u16, fields: FieldList, framing: Framing) -> ResponseHead {
         fields,
         framing,
         keep_alive: true,
-        is_local_redirect: false,
+        kind: HeadKind::Response,
     }
 }
 

@@ -1,5 +1,6 @@
 //! CGI programs: their paths, their environment, their output whole and cut, their processes, and their redirects within the server.
 
+mod beside;
 mod cgit;
 mod clients;
 mod local_redirects;

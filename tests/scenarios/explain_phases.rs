@@ -298,3 +298,124 @@ fn the_origin_of_a_sticky_cookie_is_named_without_its_value() {
         );
     }
 }
+
+/// What `larder explain` prints about a URL.
+fn printed(larder: &Larder, url: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = run(folder.path(), &["explain", url, "--admin", &larder.admin.to_string()]);
+    assert_eq!(0, ended.code, "{}", ended.err);
+    ended.out.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_fixed_answer_is_named_with_its_key_and_line() {
+    let larder = Larder::configured(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/gone\"\nrespond.status = 410\n\
+         [[site.route]]\npath = \"/text\"\naccess.deny = [\"192.0.2.1\"]\nrespond.body = \"{path}\"\n",
+    );
+    let place = |line: u32| format!("{}:{line}", larder.config().display());
+    for (target, status, key, line) in [("/gone", 410, "status", 7), ("/text", 200, "body", 11)] {
+        let (report, found) = (page(&larder, target), larder.get(target));
+        assert_eq!(status, found.status);
+        let sentence = format!("Answered by larder before the cache: {status} (site.route.respond.{key}).");
+        assert_eq!(
+            json!([sentence, status, "answer", place(line)]),
+            json!([
+                report["verdict"]["sentence"],
+                report["verdict"]["status"],
+                report["verdict"]["name"],
+                report["where"]
+            ]),
+            "{report}"
+        );
+        let text = printed(&larder, &format!("http://{}{target}", larder.address));
+        assert!(text.contains(&sentence) && text.contains(&format!("answer {}", place(line))), "{text}");
+    }
+}
+
+#[test]
+fn the_access_rule_that_adds_vary_is_named_with_its_line() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage");
+    let larder = Larder::configured(format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/team/*\"\nproxy.to = \"{0}\"\n\
+         access.allow_when = 'header.X-Team == \"a\"'\n[[site.route]]\nproxy.to = \"{0}\"\naccess = {{ deny_when = 'header.X-Team == \"b\"', shared = true }}\n",
+        origin.url()
+    ));
+    let ask = |target: &str| {
+        let headers = json!([["X-Team", "a"]]);
+        explain(&larder, &json!({ "url": format!("http://{}{target}", larder.address), "headers": headers }))
+    };
+    let report = ask("/team/x");
+    assert_eq!(
+        Some("X-Team"),
+        larder.client().get_with("/team/x", "X-Team: a\r\n").field("vary").map(|it| {
+            assert!(it.eq_ignore_ascii_case("x-team"), "{it}");
+            "X-Team"
+        })
+    );
+    let place = format!("{}:8", larder.config().display());
+    assert_eq!(
+        json!(["x-team"]),
+        json!(
+            report["matched"]["vary_by_access"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|it| it.as_str().unwrap().to_lowercase())
+                .collect::<Vec<_>>()
+        )
+    );
+    assert_eq!(json!(place), report["matched"]["where"]["access"]);
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/team/x", larder.address);
+    let ended =
+        run(folder.path(), &["explain", &url, "-H", "X-Team: a", "--admin", &larder.admin.to_string()]);
+    let text = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.to_lowercase()
+            .contains(&format!("adds vary: x-team, which the access rules read ({})", place.to_lowercase())),
+        "{text}"
+    );
+    // With `shared`, the field is in no `Vary`.
+    let report = ask("/other");
+    assert_eq!(json!([]), report["matched"]["vary_by_access"], "{report}");
+    assert_eq!(None, larder.client().get_with("/other", "X-Team: a\r\n").field("vary"));
+}
+
+#[test]
+fn a_redirect_of_a_site_without_a_route_is_named_with_its_line() {
+    let larder = Larder::configured(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"www.h.test\"]\ncanonical_host = \"h.test\"\n\
+         [[site]]\nhosts = [\"h.test\"]\n[[site.route]]\nrespond.body = \"home\"\n",
+    );
+    let report = explain(&larder, &json!({ "url": "http://www.h.test/a?b" }));
+    let place = format!("{}:3", larder.config().display());
+    let sentence = "Answered by larder before the cache: 308 to http://h.test/a?b (site.canonical_host).";
+    assert_eq!(
+        json!([sentence, place, 0]),
+        json!([report["verdict"]["sentence"], report["where"], report["site"]]),
+        "{report}"
+    );
+    for http2 in [false, true] {
+        let location = match http2 {
+            false => {
+                let mut client = larder.client();
+                let it = client.send("GET /a?b HTTP/1.1\r\nHost: www.h.test\r\n\r\n").read();
+                (it.status, it.field("location").map(str::to_owned))
+            }
+            true => {
+                let mut client = http2::Http2::connect(&larder);
+                let request = [
+                    (":method", "GET"),
+                    (":scheme", "http"),
+                    (":path", "/a?b"),
+                    (":authority", "www.h.test"),
+                ];
+                let id = client.head(&request, http2::END_STREAM);
+                let it = client.answer(id);
+                (it.status, it.field("location").map(str::to_owned))
+            }
+        };
+        assert_eq!((308, Some("http://h.test/a?b".to_owned())), location);
+    }
+}

@@ -337,7 +337,9 @@ fn checked(guide: &Guide, place: &str, keys: &str) -> String {
 fn canonical_host(guide: Guide) {
     let larder = guide.start(&application());
     redirects(&fetch(&larder, "GET", "www.example.com", "/a?b=c", ""), 308, "http://example.com/a?b=c");
-    redirects(&fetch(&larder, "POST", "example.net", "/a", ""), 308, "http://example.com/a");
+    for host in ["example.net", "shop.example.net"] {
+        redirects(&fetch(&larder, "POST", host, "/a", ""), 308, "http://example.com/a");
+    }
     answers(&get(&larder, "/a"), 200, "GET /a HTTP/1.1");
 }
 

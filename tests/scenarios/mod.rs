@@ -80,6 +80,7 @@ mod origins;
 mod outcomes;
 mod overlay;
 mod overload;
+mod own_errors;
 mod package;
 mod partial;
 mod passing;

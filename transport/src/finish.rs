@@ -165,7 +165,13 @@ impl ResponseFinish {
     /// Whether errors of the origin with this status are replaced by a page.
     #[must_use]
     pub fn replaces(&self, status: u16) -> bool {
-        self.pages.replaces_origins && self.page(status).is_some()
+        self.pages.replaces_origins && self.has_page(status)
+    }
+
+    /// Whether there is an error page for a status.
+    #[must_use]
+    pub fn has_page(&self, status: u16) -> bool {
+        self.page(status).is_some()
     }
 
     /// The media type and body of the error page of a status.

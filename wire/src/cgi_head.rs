@@ -7,7 +7,7 @@ mod tests;
 use crate::http1::response::ParsedResponse;
 use crate::message::facts::length;
 use crate::message::fields::{ADDED_BYTES, ADDED_LINES};
-use crate::message::{BadResponse, Framing, MAX_FIELDS, ResponseHead, Version};
+use crate::message::{BadResponse, Framing, HeadKind, MAX_FIELDS, ResponseHead, Version};
 use larder_semantics::cgi::local_redirect;
 use larder_semantics::field::{Field, FieldList, is_token};
 
@@ -106,9 +106,12 @@ impl RawHead {
             (_, None) => Framing::Close,
         };
         // The records of a connection, not the head, say whether it may be reused.
-        let is_local_redirect = self.status.is_none() && local_redirect(&self.fields).is_some();
+        let kind = match self.status {
+            None if local_redirect(&self.fields).is_some() => HeadKind::LocalRedirect,
+            _ => HeadKind::Response,
+        };
         let (version, fields) = (Version::Http11, self.fields);
-        Ok(ResponseHead { status, version, fields, framing, keep_alive: false, is_local_redirect })
+        Ok(ResponseHead { status, version, fields, framing, keep_alive: false, kind })
     }
 }
 

@@ -170,6 +170,7 @@ fn place(route: &RouteConfig) -> Value {
         "methods": of("methods"),
         "when": of("when"),
         "listeners": of("listeners"),
+        "access": Some(of("access.allow_when")).filter(|it| !it.is_null()).unwrap_or_else(|| of("access.deny_when")),
     })
 }
 

@@ -67,7 +67,7 @@ impl ConfigCheck {
             let source = self.source(&self.access_key(at, name));
             if source != Source::Default && !works {
                 let text = format!("{name} has no effect without {missing}");
-                self.problem_unless_told(source, &format!("site.route.access.{name}"), &text);
+                self.problem(source, &format!("site.route.access.{name}"), &text);
             }
         }
     }
@@ -81,7 +81,7 @@ impl ConfigCheck {
             let key = ["secret", "public_key", "jwks_file", "jwks_url"]
                 .map(|it| self.access_key(at, &format!("jwt.{it}")));
             let source = key.iter().map(|it| self.source(it)).find(|it| *it != Source::Default);
-            self.problem_unless_told(source.unwrap_or_default(), "site.route.access.jwt", text);
+            self.problem(source.unwrap_or_default(), "site.route.access.jwt", text);
         }
     }
 
@@ -108,7 +108,7 @@ impl ConfigCheck {
                     "access.basic.users" => "add a user as `htpasswd -nB NAME` prints it, or remove the key",
                     _ => "add a member, or remove the key",
                 };
-                self.problem_unless_told(
+                self.problem(
                     self.source(&key),
                     &format!("site.route.{name}"),
                     &format!("it is empty; {remedy}"),
@@ -127,12 +127,13 @@ impl ConfigCheck {
                 let below = format!("{path}.");
                 let is_key = |it: Option<&String>| it.is_some_and(|it| it.starts_with(&below));
                 let is_empty = !is_key(self.values.given.range(below.clone()..).next().map(|it| it.0))
-                    && !is_key(self.values.sections.range(below.clone()..).next().map(|it| it.0));
+                    && !is_key(self.values.sections.range(below.clone()..).next().map(|it| it.0))
+                    && !self.values.broken.contains(&path);
                 if is_empty {
                     found = true;
                     let text =
                         format!("the section is empty, so it admits every client; {remedy}, or remove it");
-                    self.problem_unless_told(source, &format!("site.route.{name}"), &text);
+                    self.problem(source, &format!("site.route.{name}"), &text);
                 }
             }
         }
@@ -150,14 +151,14 @@ impl ConfigCheck {
         {
             let text = "the service of access.forward tells no identity; add the field with the name of the user to \
                         access.forward.copy, such as [\"X-Auth-Request-User\"]";
-            self.problem_unless_told(self.source(&self.access_key(at, "key")), "site.route.access.key", text);
+            self.problem(self.source(&self.access_key(at, "key")), "site.route.access.key", text);
         }
         match (access.identifies(), in_key, self.flag(&shared)) {
             (false, ..) => CredentialUse::None,
             (true, true, true) => {
                 let text = "shared = true gives all users one cache, and key = \"identity\" each user their own; remove \
                             one of them";
-                self.problem_unless_told(self.source(&shared), "site.route.access.shared", text);
+                self.problem(self.source(&shared), "site.route.access.shared", text);
                 CredentialUse::Private
             }
             (true, true, false) => CredentialUse::InKey,
@@ -180,7 +181,7 @@ impl ConfigCheck {
                     listed.push(it);
                 }
                 Err(why) => {
-                    self.problem_unless_told(self.source(&users), "site.route.access.basic.users", &why);
+                    self.problem(self.source(&users), "site.route.access.basic.users", &why);
                 }
             }
         }
@@ -217,7 +218,7 @@ impl ConfigCheck {
                 let text = format!("{text}; the content that was read before stays in force");
                 self.warn_of(source, key, &text);
             }
-            false => self.problem_unless_told(source, key, text),
+            false => self.problem(source, key, text),
         }
     }
 
@@ -280,15 +281,15 @@ impl ConfigCheck {
         let (first, source) = given?;
         if rate.is_none() && share.is_none() && !self.is_wrong(misses) && !self.is_wrong(seconds) {
             let text = "the budget has no bound; add access.budget.misses, such as \"30/m\", or access.budget.seconds, such as \"30s/1m\"";
-            self.problem_unless_told(source.clone(), key, text);
+            self.problem(source.clone(), key, text);
         } else if rate.is_none() && self.source(burst) != Source::Default && !self.is_wrong(misses) {
             let text = "burst has no effect without a rate; add access.budget.misses, such as \"30/m\"";
-            self.problem_unless_told(self.source(burst), key, text);
+            self.problem(self.source(burst), key, text);
         }
         if !matches!(service, None | Some(Service::Proxy(_) | Service::Sql(_))) {
             if first.starts_with(&at.key("")) && !self.is_of_block(&source) {
                 let text = "no effect without an origin; remove it";
-                self.problem_unless_told(source, key, text);
+                self.problem(source, key, text);
             }
             return None;
         }
@@ -317,7 +318,7 @@ impl ConfigCheck {
             if let Some((source, name, _)) = lone.into_iter().find(|it| it.0 != Source::Default && !it.2) {
                 let text =
                     format!("{name} has no effect without a rate; add access.limit.rate, such as \"5/s\"");
-                self.problem_unless_told(source, "site.route.access.limit", &text);
+                self.problem(source, "site.route.access.limit", &text);
             }
         }
         if bound.is_none() && most.is_none() {

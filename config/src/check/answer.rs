@@ -135,12 +135,10 @@ impl ConfigCheck {
         let key = |name: &str| format!("{prefix}.{name}");
         let host = Some(self.text(&key("canonical_host"))).filter(|it| !it.is_empty());
         if let Some(name) = &host {
-            let is_of_site = |it: &HostPattern| match it {
-                HostPattern::Exact(exact) => exact.eq_ignore_ascii_case(name),
-                HostPattern::Below(suffix) => name.to_ascii_lowercase().ends_with(suffix.as_str()),
-                HostPattern::Any => true,
-            };
-            let problem = match (hosts.iter().any(is_of_site), hosts) {
+            // A site without a route sends its clients to another site.
+            let has_routes = self.values.count(&format!("{prefix}.route")) > 0;
+            let problem = match (hosts.iter().any(|it| it.strength(name) > 0), hosts) {
+                (false, _) if !has_routes => None,
                 (false, _) => Some(format!("\"{name}\" is no host of this site; add it to hosts")),
                 (true, [HostPattern::Exact(_)]) => {
                     Some("the site has no other host to redirect; remove this key".to_owned())
@@ -205,7 +203,7 @@ impl ConfigCheck {
     pub(super) fn refuse_open_redirect(&mut self, source: &Source, row: &str, text: &str) {
         // A variable of another server has a message of its own.
         if let Some(wrong) = redirect_target::wrong(text).filter(|_| !is_foreign(text)) {
-            self.problem_unless_told(source.clone(), row, &format!("found \"{text}\": {wrong}"));
+            self.problem(source.clone(), row, &format!("found \"{text}\": {wrong}"));
         }
     }
 }

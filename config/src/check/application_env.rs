@@ -43,7 +43,7 @@ impl ConfigCheck {
                 false => not_settable(&name, &template),
             };
             if let Some(why) = why {
-                self.problem_unless_told(self.source(&key), spelled, &why);
+                self.problem(self.source(&key), spelled, &why);
             }
             self.refuse_variables(at, &key, spelled, &template, path);
             self.warn_left_out(&key, spelled, &name, &template, cache);

@@ -35,6 +35,7 @@ impl ConfigCheck {
                 files: self.number(&at.key("cgi.files")),
             },
             place,
+            document_root: None,
             before: Vec::new(),
         };
         let (queue, silence) = (self.given_number(&at.key("cgi.queue")), self.time(&at.key("cgi.timeout")));

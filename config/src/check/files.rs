@@ -31,11 +31,7 @@ impl ConfigCheck {
             let text = format!(
                 "a time is no Cache-Control; write cache_control = \"max-age={seconds}\", or client_ttl of the route"
             );
-            self.problem_unless_told(
-                self.source(&key("cache_control")),
-                "site.route.files.cache_control",
-                &text,
-            );
+            self.problem(self.source(&key("cache_control")), "site.route.files.cache_control", &text);
         }
         let files = FilesConfig {
             members: self.tried(at),

@@ -105,7 +105,7 @@ impl ConfigCheck {
         if finish.fields.len() > larder_transport::finish::MAX_RULES {
             let text =
                 format!("{} names; at most {}", finish.fields.len(), larder_transport::finish::MAX_RULES);
-            self.problem_unless_told(self.source(&keys[1]), "site.route.response_headers", &text);
+            self.problem(self.source(&keys[1]), "site.route.response_headers", &text);
         }
     }
 
@@ -113,7 +113,7 @@ impl ConfigCheck {
     pub(super) fn refuse_file(&mut self, key: &str, row: &str, value: &str, instead: &str) {
         if value.starts_with("file:") {
             let text = format!("found \"{value}\", which clients would get as it is written; {instead}");
-            self.problem_unless_told(self.source(key), row, &text);
+            self.problem(self.source(key), row, &text);
         }
     }
 
@@ -124,7 +124,7 @@ impl ConfigCheck {
             let text = format!(
                 "{name} frames the message or the connection, and larder writes it; remove this rule"
             );
-            self.problem_unless_told(self.source(key), "site.route.response_headers", &text);
+            self.problem(self.source(key), "site.route.response_headers", &text);
         }
         !is_fixed
     }
@@ -136,7 +136,7 @@ impl ConfigCheck {
             let lone = [&subdomains, &preload].into_iter().find(|it| self.values.given.contains_key(*it));
             if let Some(lone) = lone.filter(|_| !self.values.given.contains_key(&max_age)) {
                 let text = "no effect without max_age; add max_age = \"365d\"";
-                self.problem_unless_told(self.source(lone), "site.route.hsts", text);
+                self.problem(self.source(lone), "site.route.hsts", text);
             }
             return None;
         };
@@ -171,7 +171,7 @@ impl ConfigCheck {
             let is_given = |it: &String| self.values.given.contains_key(it);
             if let Some(lone) = lone.iter().find(|it| is_given(it)).filter(|_| !is_given(&key("origins"))) {
                 let text = "no effect without origins; add origins = [\"https://app.example.com\"]";
-                self.problem_unless_told(self.source(lone), "site.route.cors", text);
+                self.problem(self.source(lone), "site.route.cors", text);
             }
             return None;
         }
@@ -186,7 +186,7 @@ impl ConfigCheck {
         };
         if credentials && cors.permits_all() {
             let text = "with origins = [\"*\"], every web page could act with the cookies of its visitor; list the origins";
-            self.problem_unless_told(from, "site.route.cors.credentials", text);
+            self.problem(from, "site.route.cors.credentials", text);
         }
         Some(cors)
     }
@@ -224,7 +224,7 @@ impl ConfigCheck {
         } else {
             return Some(target.to_owned());
         };
-        self.problem_unless_told(source.clone(), row, &text);
+        self.problem(source.clone(), row, &text);
         None
     }
 
@@ -247,7 +247,7 @@ impl ConfigCheck {
                     path.display(),
                     ByteSize(LARGEST_PAGE)
                 );
-                self.problem_unless_told(source.clone(), key, &text);
+                self.problem(source.clone(), key, &text);
                 None
             }
         }

@@ -31,20 +31,20 @@ impl ConfigCheck {
                     "{name} has no effect without a service; add access.forward.to, such as \"http://127.0.0.1:4180\""
                 );
                 let source = self.source(&key(self, name));
-                self.problem_unless_told(source, &format!("site.route.access.forward.{name}"), &text);
+                self.problem(source, &format!("site.route.access.forward.{name}"), &text);
             }
             return None;
         }
         let member = OriginMember::parse(&text).ok()?;
         if member.weight != 1 || member.drained {
             let text = "the service is one origin; remove \"weight\" and \"drain\"";
-            self.problem_unless_told(self.source(&to), "site.route.access.forward.to", text);
+            self.problem(self.source(&to), "site.route.access.forward.to", text);
         }
         if matches!(member.scheme, MemberProtocol::Application(_)) {
             let text = format!(
                 "found \"{text}\"; the service is asked over HTTP: name its HTTP address, such as \"http://127.0.0.1:4180\""
             );
-            self.problem_unless_told(self.source(&to), "site.route.access.forward.to", &text);
+            self.problem(self.source(&to), "site.route.access.forward.to", &text);
         }
         let copy = self.copied(&key(self, "copy"));
         let ttl = self.time(&key(self, "ttl"));
@@ -73,7 +73,7 @@ impl ConfigCheck {
             let reaches = trusted_headers::reaches_an_origin(name, true, |_| false);
             if let Some(why) = known.or((!reaches).then_some("larder writes or drops it")) {
                 let text = format!("{name} cannot be copied to requests: {why}; use another field");
-                self.problem_unless_told(self.source(key), "site.route.access.forward.copy", &text);
+                self.problem(self.source(key), "site.route.access.forward.copy", &text);
             }
         }
         names
@@ -93,7 +93,7 @@ impl ConfigCheck {
             () => None,
         };
         if let Some(text) = wrong {
-            self.problem_unless_told(self.source(key), "site.route.access.forward.key", text);
+            self.problem(self.source(key), "site.route.access.forward.key", text);
         }
         parts
     }
@@ -110,7 +110,7 @@ impl ConfigCheck {
             let wrong = "a path such as \"/oauth2/start?rd={uri}\", or a URL that begins with \"https://\" and a host; {url} and \
                          {uri} are the only variables";
             let text = format!("found \"{text}\", expected {wrong}");
-            self.problem_unless_told(self.source(key), "site.route.access.forward.redirect", &text);
+            self.problem(self.source(key), "site.route.access.forward.redirect", &text);
         }
         Some(text)
     }
@@ -127,7 +127,7 @@ impl ConfigCheck {
         };
         if let Some(text) = wrong {
             let (key, name) = if self.source(ca) == Source::Default { (to, "to") } else { (ca, "ca") };
-            self.problem_unless_told(self.source(key), &format!("site.route.access.forward.{name}"), &text);
+            self.problem(self.source(key), &format!("site.route.access.forward.{name}"), &text);
         }
     }
 }

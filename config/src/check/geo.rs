@@ -106,7 +106,7 @@ impl ConfigCheck {
                     "the autonomous system of a client is unknown without a database; add geoip.asn_database = \"FILE.mmdb\""
                 }
             };
-            self.problem_unless_told(source, &pattern, text);
+            self.problem(source, &pattern, text);
         }
     }
 }

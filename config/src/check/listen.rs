@@ -7,9 +7,10 @@ use larder_semantics::network::{Network, Peers};
 use larder_transport::listener::{Listen, ListenerAddress, Preamble};
 
 impl ConfigCheck {
-    /// The client listeners. With a self-signed certificate an address without a scheme uses TLS.
+    /// The client listeners. With a self-signed certificate an address without a scheme uses TLS, unless another one has `https://`.
     pub(super) fn listen(&mut self) -> Vec<ListenerAddress> {
-        let is_trial = self.flag("tls.self_signed");
+        let names_tls = |it: &String| it.starts_with("https");
+        let is_trial = self.flag("tls.self_signed") && !self.texts("listen").iter().any(names_tls);
         let entrance = |text: &String| {
             let it = address::entrance(text)?;
             let at = if is_trial && !text.contains("://") { it.at.secured() } else { it.at };

@@ -83,7 +83,7 @@ impl ConfigCheck {
         if hosts.iter().any(|it| it.to_string() == "_") {
             let text =
                 "\"_\" is no name that clients send; for requests of every other host, write hosts = [\"*\"]";
-            self.problem_unless_told(source.clone(), "site.hosts", text);
+            self.problem(source.clone(), "site.hosts", text);
         }
     }
 
@@ -102,7 +102,7 @@ impl ConfigCheck {
             let upper = it.to_ascii_uppercase();
             if REGISTERED.contains(&upper.as_str()) {
                 let text = format!("\"{it}\": methods are case-sensitive; write \"{upper}\"");
-                self.problem_unless_told(source.clone(), key, &text);
+                self.problem(source.clone(), key, &text);
             } else if let Some(near) = almost(&upper) {
                 self.warn_of(
                     source.clone(),
@@ -120,7 +120,7 @@ impl ConfigCheck {
         if given.is_empty() {
             if self.values.given.contains_key(&key) && !self.is_wrong(&key) {
                 let text = "the list is empty, so the route never matches; add a listener, or remove the key for all of them";
-                self.problem_unless_told(self.source(&key), "site.route.listeners", text);
+                self.problem(self.source(&key), "site.route.listeners", text);
             }
             return Vec::new();
         }
@@ -141,7 +141,7 @@ impl ConfigCheck {
             }
             let names: Vec<String> = known.iter().map(|it| format!("{:?}", it.spelled())).collect();
             let text = format!("{text:?} is not one of listen; use {}", names.join(" or "));
-            self.problem_unless_told(self.source(&key), "site.route.listeners", &text);
+            self.problem(self.source(&key), "site.route.listeners", &text);
         }
         found
     }

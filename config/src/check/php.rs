@@ -3,12 +3,16 @@
 use super::fall_through::methods_of;
 use super::rewrite::OF_SCRIPTS;
 use super::{ConfigCheck, RoutePath, Source};
+use crate::kind::PathPattern;
 use crate::php::PhpConfig;
 use crate::{Methods, Proxy, RouteConfig, Service};
 use larder_gateway::buffered::BufferedBodies;
-use larder_origin::OriginAddress;
+use larder_origin::{OriginAddress, ProgramPlace, ProgramSettings};
 use larder_semantics::cgi::EarlierRoute;
 use larder_semantics::template::Template;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Keys of `files` that answer paths without a file, or name the directory.
@@ -113,8 +117,9 @@ pub(super) fn halves(route: RouteConfig) -> Vec<RouteConfig> {
     vec![files, route]
 }
 
-/// Tells the scripts and programs of each route the routes before it.
+/// Tells the scripts and programs of each route the routes before it, and programs the directory of the site.
 pub(super) fn know_others(routes: &mut [RouteConfig]) {
+    let root = document_root(routes);
     for at in 0..routes.len() {
         let (before, rest) = routes.split_at_mut(at);
         let Some(RouteConfig { service: Service::Proxy(proxy), .. }) = rest.first_mut() else { continue };
@@ -129,8 +134,26 @@ pub(super) fn know_others(routes: &mut [RouteConfig]) {
         }
         for member in &mut proxy.to.members {
             if let OriginAddress::Programs(programs) = &mut member.at {
-                Arc::make_mut(programs).before = before().collect();
+                let programs = Arc::make_mut(programs);
+                programs.before = before().collect();
+                programs.document_root = root.clone().or_else(|| above_programs(programs));
             }
         }
     }
+}
+
+/// The directory of a site: that of the files of all its paths.
+fn document_root(routes: &[RouteConfig]) -> Option<PathBuf> {
+    routes.iter().filter(|it| it.path == PathPattern::all()).find_map(|it| match &it.service {
+        Service::Files(files) if files.strip.is_none() => Some(files.root.clone()),
+        _ => None,
+    })
+}
+
+/// The directory beneath which the URL path of each program is the path of its file.
+fn above_programs(programs: &ProgramSettings) -> Option<PathBuf> {
+    let ProgramPlace::Directory(directory) = &programs.place else { return None };
+    let strip = Path::new(OsStr::from_bytes(programs.strip.strip_prefix(b"/").unwrap_or_default()));
+    let above = directory.ancestors().nth(strip.components().count())?;
+    directory.ends_with(strip).then(|| above.to_owned())
 }

@@ -174,7 +174,7 @@ impl ConfigCheck {
         self.refuse_own(key, OF_FIELDS[0], name);
         if name.eq_ignore_ascii_case("accept-encoding") {
             let text = "Accept-Encoding decides which stored form a client gets; remove it instead, or use cache.compress";
-            self.problem_unless_told(self.source(key), SPELLED, text);
+            self.problem(self.source(key), SPELLED, text);
         }
         self.refuse_variables(at, key, SPELLED, template, path);
         self.warn_left_out(key, SPELLED, name, template, cache);
@@ -212,7 +212,7 @@ impl ConfigCheck {
         let why = own.or(hop);
         if let Some(why) = why {
             let text = format!("{name} cannot be set or removed: {why}");
-            self.problem_unless_told(self.source(key), &format!("site.route.{row}"), &text);
+            self.problem(self.source(key), &format!("site.route.{row}"), &text);
         }
         why.is_some()
     }

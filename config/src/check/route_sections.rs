@@ -2,6 +2,7 @@
 
 use super::{ConfigCheck, RoutePath, Source};
 use crate::finish::SiteRedirects;
+use crate::kind::{HostPattern, PathPattern};
 use crate::{Methods, RouteConfig, Service};
 use larder_transport::listener::{Listen, ListenerAddress};
 use std::collections::HashMap;
@@ -10,19 +11,30 @@ impl ConfigCheck {
     /// Rejects a site without a route, unless its redirects are all that it is for.
     pub(super) fn refuse_no_route(
         &mut self,
-        prefix: &str,
+        index: usize,
         source: &Source,
         redirects: &SiteRedirects,
         listen: &[ListenerAddress],
     ) {
         let has_tls = listen.iter().any(|it| matches!(it.at, Listen::Tls(_)));
-        let only_redirects = redirects.map.is_some() || redirects.to_https && !has_tls;
-        if self.values.count(&format!("{prefix}.route")) > 0 || only_redirects {
+        let only_redirects = redirects.map.is_some()
+            || redirects.to_https && !has_tls
+            || redirects.canonical_host.as_ref().is_some_and(|it| self.is_elsewhere(index, it));
+        if self.values.count(&format!("site[{index}].route")) > 0 || only_redirects {
             return;
         }
         let text = "the site has no route; add a [[site.route]] with proxy = { to = [...] }, files = { root = \"...\" } or \
                     redirect = { to = \"https://HOST{uri}\" }";
         self.problem(source.clone(), "site.route", text);
+    }
+
+    /// Whether requests for a host do not belong to the site with this number.
+    fn is_elsewhere(&self, index: usize, host: &str) -> bool {
+        let hosts = |at: usize| self.texts(&format!("site[{at}].hosts"));
+        let sites: Vec<Vec<HostPattern>> = (0..self.values.count("site"))
+            .map(|at| hosts(at).iter().map(|it| HostPattern::of(it)).collect())
+            .collect();
+        HostPattern::site_of(host, sites.iter().map(Vec::as_slice)) != Some(index)
     }
 
     /// Rejects a repeated route name: statistics and logs must identify one route.
@@ -69,6 +81,15 @@ impl ConfigCheck {
             self.warn_of(route.decided.by("site[].route[].path"), "site.route.path", &text);
         }
     }
+}
+
+/// The name of a route without one of its own: the first host of its site and its path, as in a URL. A pattern that does not begin with
+/// a slash follows after a space.
+pub(super) fn automatic_name(host: Option<&HostPattern>, path: &PathPattern) -> String {
+    let host = host.map_or(String::new(), ToString::to_string);
+    let path = path.to_string();
+    let space = if path.starts_with('/') { "" } else { " " };
+    format!("{host}{space}{path}")
 }
 
 /// The route with a name that no earlier one has: the second of a name that follows from host and path ends with `#2`.

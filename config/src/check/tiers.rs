@@ -251,11 +251,11 @@ impl ConfigCheck {
         let source = self.source(&key);
         if named.is_empty() && !self.is_wrong(&key) {
             let text = "the list is empty; add a tier, or set cache.enabled = false";
-            self.problem_unless_told(source.clone(), "cache.tiers", text);
+            self.problem(source.clone(), "cache.tiers", text);
         }
         if let Some(twice) = (1..named.len()).find(|at| named[..*at].contains(&named[*at])) {
             let text = format!("duplicate tier {:?}", named[twice]);
-            self.problem_unless_told(source.clone(), "cache.tiers", &text);
+            self.problem(source.clone(), "cache.tiers", &text);
         }
         let has = |tier: &str| named.iter().any(|it| it == tier);
         for (tier, needs) in [("disk", "cache.disk.path"), ("fleet", "cache.fleet.servers")] {
@@ -280,13 +280,13 @@ impl ConfigCheck {
         let from: Vec<Network> = self.texts(&key).iter().filter_map(|it| Network::parse(it)).collect();
         if from.is_empty() && !self.is_wrong(&key) {
             let text = format!("an empty list rejects every purge; add {}", TextForm::Network.allowed());
-            self.problem_unless_told(self.source(&key), "cache.purge.from", &text);
+            self.problem(self.source(&key), "cache.purge.from", &text);
         }
         let key = self.cache_key(at, "purge.path");
         let path = Some(self.text(&key)).filter(|it| !it.is_empty());
         if path.is_some() && method != PurgeMethod::Allowed {
             let text = "path has no effect without PURGE; set cache.purge.method = true";
-            self.problem_unless_told(self.source(&key), "cache.purge.path", text);
+            self.problem(self.source(&key), "cache.purge.path", text);
         }
         PurgeAccess { method, from, path: path.map(|it| it.trim_end_matches('/').to_owned()) }
     }
@@ -313,13 +313,6 @@ impl ConfigCheck {
         let key = *given.unwrap_or(&keys[0]);
         if !self.is_wrong(key) {
             self.problem(self.source(key), key, text);
-        }
-    }
-
-    /// Reports a problem once, not for every route that inherits the value; other problems of the value are reported as well.
-    pub(super) fn problem_unless_told(&mut self, source: Source, key: &str, text: &str) {
-        if !self.values.problems.iter().any(|it| it.source == source && it.key == key && it.text == text) {
-            self.problem(source, key, text);
         }
     }
 

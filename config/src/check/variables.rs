@@ -57,7 +57,7 @@ impl ConfigCheck {
     ) {
         // A wrong path has a message of its own; its captures are not known.
         if let Some(text) = path.lacks(template).filter(|_| !self.is_wrong(&at.key("path"))) {
-            self.problem_unless_told(self.source(key), row, &text);
+            self.problem(self.source(key), row, &text);
         }
         self.refuse_wildcard(key, row, template);
         self.refuse_foreign(key, row, template.text());
@@ -68,7 +68,7 @@ impl ConfigCheck {
         let Some((site, _)) = key.split_once("].").filter(|_| template.reads_wildcard()) else { return };
         if !self.texts(&format!("{site}].hosts")).iter().any(|it| it.starts_with('*')) {
             let text = "{host.wildcard} is always empty: no host of the site has a \"*\"; add one, such as \"*.example.com\", or use {host}";
-            self.problem_unless_told(self.source(key), row, text);
+            self.problem(self.source(key), row, text);
         }
     }
 
@@ -76,7 +76,7 @@ impl ConfigCheck {
     pub(super) fn refuse_foreign(&mut self, key: &str, row: &str, text: &str) {
         for (found, ours) in foreign(text) {
             let text = format!("{found} is a variable of nginx; write {ours}");
-            self.problem_unless_told(self.source(key), row, &text);
+            self.problem(self.source(key), row, &text);
         }
         for (found, ours) in samples(text) {
             let text = match ours {
@@ -85,7 +85,7 @@ impl ConfigCheck {
                     "{found} is an expression of HAProxy or Apache; docs/generated/config.md lists the variables of larder"
                 ),
             };
-            self.problem_unless_told(self.source(key), row, &text);
+            self.problem(self.source(key), row, &text);
         }
     }
 }

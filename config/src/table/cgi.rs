@@ -11,7 +11,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].route[].cgi.strip", ValueKind::One(TextForm::PathPrefix), None,
         "Prefix of request paths in front of the path of a program; with `program`, its `SCRIPT_NAME`. Default: the directory of the route's `path`, if that is `/DIRECTORY/*`, otherwise none.", r#""/cgi-bin""#),
     once("site[].route[].cgi.env", ValueKind::Pairs { name: TextForm::VariableName, value: TextForm::Secret, example: r#"{ CGIT_CONFIG = "/etc/cgitrc" }"# }, None,
-        "Variables of the environment of programs, in addition to those of the request. Nothing of the environment of larder is passed, apart from `pass_env`. `PATH` is `/usr/local/bin:/usr/bin:/bin` unless it is set here.", r#"{ CGIT_CONFIG = "/etc/cgitrc" }"#),
+        "Variables of the environment of programs, in addition to those of the request. `DOCUMENT_ROOT`, by default the directory of `files` or `php` of the site, is also that of `PATH_TRANSLATED`. Nothing of the environment of larder is passed, apart from `pass_env`. `PATH` is `/usr/local/bin:/usr/bin:/bin` unless it is set here.", r#"{ CGIT_CONFIG = "/etc/cgitrc" }"#),
     once("site[].route[].cgi.pass_env", ValueKind::List(TextForm::VariableName), None,
         "Variables of the environment of larder that programs get.", r#"["LANG", "TZ"]"#),
     once("site[].route[].cgi.directory", ValueKind::One(TextForm::PathFor(PathAccess::RUN)), None,

@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Key] = &[
     once("tls.client_ca", ValueKind::One(TextForm::Path), None,
         "The CA certificates that sign client certificates, PEM. Client certificates must be X.509 version 3: `openssl x509 -req` needs `-extfile`.", r#""clients.pem""#),
     once("tls.self_signed", ValueKind::Bool, Some("false"),
-        "Generate a self-signed certificate, for trials: clients do not trust it by default. It is kept in `self-signed.pem` next to the admin token until 30 days before its end, so that clients that accepted it are not asked again. Addresses of `listen` without a scheme, the default one included, then speak TLS. `http://ADDR:PORT` stays clear text.", "true"),
+        "Generate a self-signed certificate, for trials: clients do not trust it by default. It is kept in `self-signed.pem` next to the admin token until 30 days before its end, so that clients that accepted it are not asked again. If no address of `listen` begins with `https`, those without a scheme, the default one included, then speak TLS; `http://ADDR:PORT` stays clear text.", "true"),
     once("tls.acme.email", ValueKind::One(TextForm::EmailAddress), None,
         "Request and renew certificates by ACME, from Let's Encrypt unless `tls.acme.ca` names others, and give the CA this address of the operator. The section `[tls.acme]` alone, without an address, also requests certificates. With it, the operator agrees to the terms of the CA.", r#""ops@example.com""#),
     once("tls.acme.names", ValueKind::List(TextForm::Host), None,

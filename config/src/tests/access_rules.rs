@@ -42,6 +42,12 @@ fn rules_that_are_present_but_empty_are_errors() {
         "access = { jwt = {} }",
         &format!(".jwt: {section}add secret, public_key, jwks_file or jwks_url, or remove it"),
     );
+    let off = "a route without the rules of its site has access.inherit = false";
+    check(
+        "access.basic = \"off\"",
+        &format!(".basic: expected a section, [site.route.access.basic]; found a value; {off}"),
+    );
+    check("access = false", &format!(": expected a section, [site.route.access]; found false; {off}"));
     check("access = {}", &format!(": {section}add a rule, such as allow = [\"10.0.0.0/8\"], or remove it"));
     check(
         "access = { basic = { file = \"empty\" } }",

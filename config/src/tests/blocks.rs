@@ -136,3 +136,17 @@ fn fields_for_the_origin_are_added_up() {
         "sets A, Y; removes X, U, S",
     );
 }
+
+/// It was reported for each route of the site.
+#[test]
+fn a_mistake_of_a_block_is_reported_once() {
+    let route = |path: &str| format!("[[site.route]]\npath = \"{path}\"\nproxy.to = \":1\"\n");
+    refuse_whole(
+        &format!(
+            "[block.abroad]\naccess.deny = \"country:DE\"\n[[site]]\nhosts = \"a\"\nuse = \"abroad\"\n{}{}",
+            route("/a/*"),
+            route("/*")
+        ),
+        "t.toml:2: site.route.access.deny: the country of a client is unknown without a database; add geoip.database = \"FILE.mmdb\"",
+    );
+}

@@ -158,6 +158,22 @@ fn a_site_that_only_redirects_needs_no_route() {
     };
     refuse_whole(&format!("{tls}{text}redirect_https = true"), &no_route(3));
     refuse_whole(&format!("{text}canonical_host = \"a\""), &no_route(1));
+    // Its clients go to another site, or to another server.
+    let away = |hosts: &str, others: &str| {
+        read(&format!("[[site]]\nhosts = {hosts}\ncanonical_host = \"a\"\n{others}"))
+            .map(|it| it.sites[0].routes.len())
+    };
+    let other = "[[site]]\nhosts = \"A\"\n[[site.route]]\nproxy.to = \":1\"\n";
+    for (hosts, others) in
+        [("[\"b\", \"c\"]", ""), ("\"b\"", other), ("\"*\"", other), ("[\"b\", \"*\"]", other)]
+    {
+        assert_eq!(0, away(hosts, others).unwrap(), "{hosts}");
+    }
+    assert_eq!(no_route(1), away("\"*\"", "").unwrap_err().to_string());
+    assert_eq!(
+        "t.toml:3: site.canonical_host: \"a\" is no host of this site; add it to hosts",
+        away("\"b\"", "[[site.route]]\nproxy.to = \":1\"\n").unwrap_err().to_string()
+    );
 }
 
 #[test]

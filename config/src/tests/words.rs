@@ -78,12 +78,16 @@ fn keys_in_another_place_say_where_they_belong() {
         "upgrade = []",
         "proxy = { to = \":1\" }",
         "files.root = \".\"",
-        "cache = { default_ttl = \"1m\" }",
         "server_timing = true",
     ] {
         let found = site(line);
         assert!(found.starts_with("t.toml:3: site.") && found.ends_with(to_route), "{found}");
     }
+    let found = site("cache = { default_ttl = \"1m\" }");
+    assert!(
+        found.contains("above the first section, or, for every route of the site, into a [block.NAME]"),
+        "{found}"
+    );
     let top = |line: &str| about(&format!("{line}\n{SITE}"));
     assert!(top("proxy = { to = \":1\" }").ends_with(to_route));
     assert!(top("hosts = \"b\"").ends_with("it belongs to a site; move it into a [[site]]"));

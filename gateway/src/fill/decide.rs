@@ -118,7 +118,7 @@ impl FillJob {
 
     /// Whether a response is shared and stored. For a fill with one reader, which is private, no other request waits.
     fn disposition(&self, arrived: &ArrivedHead, is_private: bool) -> Disposition {
-        if arrived.response.is_local_redirect {
+        if arrived.response.is_local_redirect() {
             // Each client gets the response to the other target, with the rules of its route.
             if !self.is_hit_for_miss {
                 self.judge(None, |it| it.remember_miss(&arrived.epoch));

@@ -137,6 +137,8 @@ pub(crate) struct FillStarter {
     pub cookies: RefCell<FieldList>,
     /// The substitute for the body of the application, for this client.
     pub in_place: RefCell<Option<InPlaceOfBody>>,
+    /// Whether the response that arrived is an error page of larder.
+    pub is_own_page: Cell<bool>,
     /// The origin's status if the response is being stored, for `Cache-Status`.
     pub origin_status: Cell<Option<u16>>,
     /// The origin that the client is bound to by its cookie (`proxy.sticky`).
@@ -317,7 +319,7 @@ impl ArrivedHead {
 
     /// The substitute for the body, if there is one.
     pub fn take_in_place(&mut self) -> Option<InPlaceOfBody> {
-        if self.response.is_local_redirect {
+        if self.response.is_local_redirect() {
             let target = self.response.fields.get("location").unwrap_or_default();
             return Some(InPlaceOfBody::Target(String::from_utf8_lossy(target).into_owned()));
         }
@@ -326,7 +328,7 @@ impl ArrivedHead {
 
     /// Whether it is the response that its client gets.
     pub fn is_sent_itself(&self) -> bool {
-        self.order.is_none() && !self.response.is_local_redirect
+        self.order.is_none() && !self.response.is_local_redirect()
     }
 }
 

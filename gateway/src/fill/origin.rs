@@ -21,7 +21,7 @@ use larder_semantics::policy::OnAbort;
 use larder_semantics::stored;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::{Exchanged, PurgeEpoch};
-use larder_wire::message::{Framing, ResponseHead};
+use larder_wire::message::{Framing, HeadKind, ResponseHead};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -298,6 +298,7 @@ impl FillJob {
             }
             Err(mut made) => {
                 location::write_back(&self.route, &self.request, &mut made.head.fields);
+                self.local.is_own_page.set(made.head.kind == HeadKind::OwnPage);
                 Some(began.arrived(made))
             }
         }
@@ -418,8 +419,10 @@ impl FillJob {
                 }
                 location::write_back(&self.route, &self.request, &mut response.fields);
                 self.note_removed_cookies(&response);
-                response.is_local_redirect =
-                    response.is_local_redirect && cgi::local_redirect(&response.fields).is_some();
+                if response.is_local_redirect() && cgi::local_redirect(&response.fields).is_none() {
+                    response.kind = HeadKind::Response;
+                }
+                self.local.is_own_page.set(response.kind == HeadKind::OwnPage);
                 order = file_orders::take(
                     self.route.sendfile.as_ref(),
                     &self.route.policy,

@@ -14,7 +14,7 @@ use larder_semantics::scheme::Scheme;
 use larder_store::Begin;
 use larder_store::Store;
 use larder_store::ram::{Lookup, RamSettings};
-use larder_wire::message::Framing;
+use larder_wire::message::{Framing, HeadKind};
 use std::time::Duration;
 use tokio::task::LocalSet;
 
@@ -45,7 +45,7 @@ impl ResponseMaker for Pieces {
             fields,
             framing: Framing::Chunked,
             keep_alive: true,
-            is_local_redirect: false,
+            kind: HeadKind::Response,
         };
         Box::pin(async move { Ok(MadeResponse { head, body }) })
     }

@@ -165,7 +165,7 @@ impl<'c> Machine<'_, 'c> {
             return Step::Finish;
         };
         self.input.stages.enter(RequestStage::Write);
-        let sent = match replaced(answer, &mut reply) {
+        let sent = match replaced(answer, &mut reply, self.starter.is_own_page.get()) {
             Delivery::Replaced { status, fields, report } => {
                 self.send_page(&mut reply, replacing_page(status, fields), report).await
             }
@@ -637,16 +637,16 @@ pub(super) fn own_page(status: u16, sentence: &str) -> Synthetic {
     }
 }
 
-/// The answer, or the route's error page in its place.
-fn replaced<'c>(answer: Delivery<'c>, reply: &mut Reply<'c>) -> Delivery<'c> {
-    let status = match &answer {
-        Delivery::Stored { stored, .. } => stored.meta.status,
-        Delivery::Reading { status, .. } => *status,
-        Delivery::Forwarded(direct) => direct.status,
+/// The answer, or the route's error page in its place; `is_own` is whether the response that arrived is an error page of larder.
+fn replaced<'c>(answer: Delivery<'c>, reply: &mut Reply<'c>, is_own: bool) -> Delivery<'c> {
+    let (status, is_own) = match &answer {
+        Delivery::Stored { stored, .. } => (stored.meta.status, false),
+        Delivery::Reading { status, .. } => (*status, is_own),
+        Delivery::Forwarded(direct) => (direct.status, is_own),
         Delivery::Switched(_) | Delivery::Own { .. } | Delivery::Replaced { .. } => return answer,
         Delivery::File(_) | Delivery::LocalRedirect(_) => return answer,
     };
-    if !reply.finisher().is_some_and(|it| it.replaces(status)) {
+    if !reply.finisher().is_some_and(|it| it.replaces(status) || is_own && it.has_page(status)) {
         return answer;
     }
     match answer {

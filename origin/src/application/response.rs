@@ -5,7 +5,7 @@ use crate::error::OriginError;
 use bytes::{Buf, Bytes, BytesMut};
 use larder_wire::cgi_head::parse;
 use larder_wire::http1::response::ParsedResponse;
-use larder_wire::message::{Framing, ResponseHead};
+use larder_wire::message::{Framing, HeadKind, ResponseHead};
 
 /// The output so far.
 #[derive(Debug, Default)]
@@ -17,17 +17,19 @@ pub(crate) struct ApplicationOutput {
     /// The next piece of the body.
     piece: Bytes,
     reading: OutputPosition,
-    redirects: LocalRedirects,
+    source: OutputSource,
 }
 
-/// Whether local redirects (RFC 3875 §6.2.2) of an application are followed here.
+/// The source of an output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum LocalRedirects {
-    /// They go to the client.
+enum OutputSource {
+    /// An application server: its local redirects (RFC 3875 §6.2.2) go to the client.
     #[default]
-    Passed,
-    /// They are, and have no body.
-    Followed,
+    Server,
+    /// A CGI program: its local redirects are followed, and have no body.
+    Program,
+    /// larder, in place of a program.
+    NoProgram,
 }
 
 /// The next part of the response.
@@ -56,7 +58,12 @@ pub(crate) enum TakenOutput {
 impl ApplicationOutput {
     /// The output of a CGI program.
     pub(crate) fn of_program() -> Self {
-        Self { redirects: LocalRedirects::Followed, ..Self::default() }
+        Self { source: OutputSource::Program, ..Self::default() }
+    }
+
+    /// The output that follows is an error page of larder: there is no program.
+    pub(crate) fn has_no_program(&mut self) {
+        self.source = OutputSource::NoProgram;
     }
 
     /// Adds a piece of output, after everything before it was taken.
@@ -99,9 +106,11 @@ impl ApplicationOutput {
         }
         match parse(&self.head, limit, method).map_err(OriginError::BadHead)? {
             ParsedResponse::Head(mut head, length) => {
-                head.is_local_redirect &= self.redirects == LocalRedirects::Followed;
-                if head.is_local_redirect {
-                    head.framing = Framing::Empty;
+                match (head.kind, self.source) {
+                    (HeadKind::LocalRedirect, OutputSource::Server) => head.kind = HeadKind::Response,
+                    (HeadKind::LocalRedirect, _) => head.framing = Framing::Empty,
+                    (HeadKind::Response, OutputSource::NoProgram) => head.kind = HeadKind::OwnPage,
+                    (HeadKind::Response | HeadKind::OwnPage, _) => {}
                 }
                 let mut rest = std::mem::take(&mut self.head);
                 rest.advance(length);

@@ -6,7 +6,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use larder_semantics::field::{self, FieldList};
 use larder_wire::message::fields::is_allowed_trailer;
-use larder_wire::message::{BadResponse, Framing, MAX_FIELDS, ResponseHead, Version};
+use larder_wire::message::{BadResponse, Framing, HeadKind, MAX_FIELDS, ResponseHead, Version};
 
 /// Whether a message continues after its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ pub(super) fn response(
         fields,
         framing,
         keep_alive: true,
-        is_local_redirect: false,
+        kind: HeadKind::Response,
     })
 }
 

@@ -70,6 +70,7 @@ pub(super) fn launch(
         command.env(it.name, OsStr::from_bytes(it.value));
     }
     set_script(&mut command, &file, &script);
+    set_document_root(&mut command, settings, &script);
     command.envs(settings.env.iter().map(|(name, value)| (name, value.expose())));
     if let Some(directory) = settings.directory.as_deref().or(file.parent()) {
         command.current_dir(directory);
@@ -103,6 +104,17 @@ fn set_script(command: &mut Command, file: &Path, script: &Script) {
     command.env("DOCUMENT_URI", OsStr::from_bytes(&all));
     if let Some(info) = info {
         command.env("PATH_INFO", OsStr::from_bytes(info));
+    }
+}
+
+/// `DOCUMENT_ROOT`, unless `env` has it, and the path behind that of the program beneath it.
+fn set_document_root(command: &mut Command, settings: &ProgramSettings, script: &Script) {
+    let given = settings.env.iter().find(|it| it.0 == "DOCUMENT_ROOT").map(|it| OsStr::new(it.1.expose()));
+    let Some(root) = given.or(settings.document_root.as_deref().map(Path::as_os_str)) else { return };
+    command.env("DOCUMENT_ROOT", root);
+    if let Some(info) = &script.info {
+        let translated = [root.as_bytes(), info].concat();
+        command.env("PATH_TRANSLATED", OsStr::from_bytes(&translated));
     }
 }
 

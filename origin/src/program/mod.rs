@@ -234,6 +234,7 @@ impl ProgramExchange {
             Ok(Ok(launched)) => RunningProgram::new(launched, self.limit)
                 .map_err(|it| OriginError::Connect(larder_stdx::error::plain(&it))),
             Ok(Err(NotLaunched::NotFound)) => {
+                self.output.has_no_program();
                 self.buffer = BytesMut::from(NOT_FOUND);
                 self.stage = ProgramStage::Ended;
                 return Poll::Ready(Ok(()));

@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 const CGIT: &str = "/usr/lib/cgit/cgit.cgi";
 
 /// A running fcgiwrap, ended by its process id: one process, since those that `-c` adds outlive the first.
-struct Fcgiwrap(Child);
+pub(super) struct Fcgiwrap(Child);
 
 impl Fcgiwrap {
-    fn start(socket: &Path) -> Self {
+    pub(super) fn start(socket: &Path) -> Self {
         let mut command = Command::new("fcgiwrap");
         command.arg("-s").arg(format!("unix:{}", socket.display())).stdin(Stdio::null());
         let it = Self(command.spawn().expect("fcgiwrap: apt-get install fcgiwrap"));

@@ -92,6 +92,7 @@ const COMPARED: &[&str] = &[
     "SCRIPT_FILENAME",
     "PATH_INFO",
     "PHP_SELF",
+    "PATH_TRANSLATED",
     "DOCUMENT_ROOT",
     "DOCUMENT_URI",
     "CONTENT_TYPE",

@@ -10,7 +10,7 @@ fn described(parsed: Result<ParsedResponse, BadResponse>) -> String {
                 .iter()
                 .map(|it| format!(" {}={}", it.name, String::from_utf8_lossy(it.value)))
                 .collect();
-            let local = if head.is_local_redirect { " local" } else { "" };
+            let local = if head.is_local_redirect() { " local" } else { "" };
             format!("{}{local} {:?}{fields} ({length})", head.status, head.framing)
         }
         Ok(ParsedResponse::Partial) => "partial".into(),
@@ -67,7 +67,7 @@ fn local_redirects() {
     ] {
         let parsed = parse(format!("{head}\n\n").as_bytes(), 200, "GET");
         let Ok(ParsedResponse::Head(parsed, _)) = parsed else { panic!("{head}") };
-        assert_eq!((302, false), (parsed.status, parsed.is_local_redirect), "{head}");
+        assert_eq!((302, false), (parsed.status, parsed.is_local_redirect()), "{head}");
     }
 }
 

@@ -6,7 +6,7 @@ mod tests;
 use super::lines::{self, BadLines};
 use crate::message::facts::{FieldCount, MessageFacts, length};
 use crate::message::fields::{ADDED_BYTES, ADDED_LINES};
-use crate::message::{BadResponse, Framing, MAX_FIELDS, ResponseHead, Version};
+use crate::message::{BadResponse, Framing, HeadKind, MAX_FIELDS, ResponseHead, Version};
 use larder_semantics::field::{Field, FieldList};
 use std::mem::MaybeUninit;
 
@@ -92,7 +92,7 @@ fn judge(raw: &httparse::Response<'_, '_>, head: &[u8], method: &str) -> Result<
         fields: kept(head, raw.headers, &facts, declared),
         framing,
         keep_alive: facts.persists(version) && framing != Framing::Close && !in_doubt,
-        is_local_redirect: false,
+        kind: HeadKind::Response,
     })
 }
 

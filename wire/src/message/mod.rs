@@ -10,7 +10,7 @@ pub(crate) mod target;
 
 pub(crate) use request::expects_continue;
 pub use request::{FieldStorage, HeadLimits, Reject, Request, RequestHead};
-pub use response::{BadResponse, ResponseHead};
+pub use response::{BadResponse, HeadKind, ResponseHead};
 pub use status::reason;
 pub use target::is_authority;
 

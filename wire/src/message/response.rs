@@ -16,8 +16,27 @@ pub struct ResponseHead {
     pub framing: Framing,
     /// Whether the connection may be reused after the body.
     pub keep_alive: bool,
+    /// Its meaning.
+    pub kind: HeadKind,
+}
+
+/// The meaning of a response head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadKind {
+    /// A response of the server that was asked.
+    Response,
     /// A CGI program has no response, but names the target of another request to this server, in `Location` (RFC 3875 §6.2.2).
-    pub is_local_redirect: bool,
+    LocalRedirect,
+    /// An error page of larder in place of a response: no script or program has the path.
+    OwnPage,
+}
+
+impl ResponseHead {
+    /// Whether it names the target of another request to this server.
+    #[must_use]
+    pub fn is_local_redirect(&self) -> bool {
+        self.kind == HeadKind::LocalRedirect
+    }
 }
 
 /// The reason for rejecting a response head; all are 502 for the client.

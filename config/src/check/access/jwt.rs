@@ -42,14 +42,14 @@ impl ConfigCheck {
                     "{name} has no effect without a key; add access.jwt.secret, access.jwt.public_key, access.jwt.jwks_file or access.jwt.jwks_url"
                 );
                 let source = self.source(&key(self, name));
-                self.problem_unless_told(source, &format!("site.route.access.jwt.{name}"), &text);
+                self.problem(source, &format!("site.route.access.jwt.{name}"), &text);
             }
             return None;
         };
         if let Some(second) = given.get(1) {
             let text = format!("both {name} and {second} are set; keep one of them");
             let source = self.source(&key(self, second));
-            self.problem_unless_told(source, &format!("site.route.access.jwt.{second}"), &text);
+            self.problem(source, &format!("site.route.access.jwt.{second}"), &text);
         }
         let own = self.jwt_keys(&key(self, name), name, &key(self, "ca"))?;
         let named = key(self, "algorithms");
@@ -60,7 +60,7 @@ impl ConfigCheck {
                 it.name(),
                 if *name == "secret" { ", or use a longer secret (HS384: 48 bytes, HS512: 64)" } else { "" }
             );
-            self.problem_unless_told(self.source(&named), "site.route.access.jwt.algorithms", &text);
+            self.problem(self.source(&named), "site.route.access.jwt.algorithms", &text);
         }
         let demands = TokenDemands {
             algorithms,
@@ -86,7 +86,7 @@ impl ConfigCheck {
         };
         if let Some((_, (field, _))) = send.iter().enumerate().find(is_double) {
             let text = format!("{field} occurs twice, in different cases; keep one of them");
-            self.problem_unless_told(self.source(&sent), "site.route.access.jwt.send", &text);
+            self.problem(self.source(&sent), "site.route.access.jwt.send", &text);
         }
         Some(JwtConfig {
             keys: own.keys,
@@ -110,7 +110,7 @@ impl ConfigCheck {
             false => "larder writes it itself, or it has characters other than letters, digits and \"-\"",
         };
         let text = format!("{name} cannot have the value of a claim: {why}; use a name such as X-User");
-        self.problem_unless_told(self.source(key), &format!("site.route.{row}"), &text);
+        self.problem(self.source(key), &format!("site.route.{row}"), &text);
     }
 
     /// The keys, and the place that they are from.
@@ -118,7 +118,7 @@ impl ConfigCheck {
         let has_ca = self.source(ca) != Source::Default;
         if has_ca && name != "jwks_url" {
             let text = "no effect without access.jwt.jwks_url; remove it";
-            self.problem_unless_told(self.source(ca), "site.route.access.jwt.ca", text);
+            self.problem(self.source(ca), "site.route.access.jwt.ca", text);
         }
         let (keys, file, before) = match name {
             "jwks_url" => return self.key_url(key, ca),
@@ -143,7 +143,7 @@ impl ConfigCheck {
             Ok(keys) => Some(RouteKeys { keys, file, url: None }),
             Err(why) => {
                 let (source, text) = (self.source(key), format!("{before}{why}"));
-                self.problem_unless_told(source, &format!("site.route.access.jwt.{name}"), &text);
+                self.problem(source, &format!("site.route.access.jwt.{name}"), &text);
                 None
             }
         }
@@ -167,7 +167,7 @@ impl ConfigCheck {
         };
         if let Some(text) = wrong {
             let (key, name) = if url.ca.is_none() { (key, "jwks_url") } else { (ca, "ca") };
-            self.problem_unless_told(self.source(key), &format!("site.route.access.jwt.{name}"), &text);
+            self.problem(self.source(key), &format!("site.route.access.jwt.{name}"), &text);
         }
         Some(RouteKeys { url: Some(url), ..RouteKeys::default() })
     }

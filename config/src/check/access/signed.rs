@@ -20,7 +20,7 @@ impl ConfigCheck {
             let source = self.source(key);
             if source != Source::Default && is_idle && !self.is_wrong(&secret) {
                 let text = format!("{name} has no effect without {missing}");
-                self.problem_unless_told(source, &format!("site.route.access.signed.{name}"), &text);
+                self.problem(source, &format!("site.route.access.signed.{name}"), &text);
             }
         }
         if secrets.is_empty() {
@@ -31,7 +31,7 @@ impl ConfigCheck {
             let text = format!(
                 "a secret has {length} bytes, and a signature needs {LEAST_SECRET} at least; make one with `openssl rand -hex 32`"
             );
-            self.problem_unless_told(self.source(&secret), "site.route.access.signed.secret", &text);
+            self.problem(self.source(&secret), "site.route.access.signed.secret", &text);
         }
         let before = self.text(&parameters);
         Some(match SecureLinkText::parse(&self.text(&expression)).ok().filter(|_| is_md5) {
