@@ -385,7 +385,7 @@ async fn without_files(router: &Router, view: &RequestView<'_>) -> RoutesWithout
 /// The miss budget of the route, and whether the client has exceeded it.
 fn budget_json(budget: &MissBudget, view: &RequestView<'_>) -> Value {
     let wait = budget.exceeded(view).map(|it| it.seconds());
-    json!({ "limit": budget.settings.describe(), "scope": budget.settings.scope.trim(), "exceeded_for": wait })
+    json!({ "limit": budget.settings.describe(), "scope": budget.settings.scope, "exceeded_for": wait })
 }
 
 /// Whether a request with this scheme, host and port arrives at a listener of the other scheme. A port on which larder

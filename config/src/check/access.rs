@@ -261,13 +261,12 @@ impl ConfigCheck {
         (!texts.is_empty()).then(|| Addresses::of(&texts))
     }
 
-    /// The name of a limit: of the route if one of its keys is given there, otherwise of the site.
+    /// The name of a limit: of the site, unless one of its keys is given for the route. Then it is empty until the route has its name.
     fn scope(&self, at: &RoutePath, keys: &[&String]) -> String {
-        let site = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
-        if !keys.iter().any(|it| it.starts_with(&at.key(""))) {
-            return site;
+        match keys.iter().any(|it| it.starts_with(&at.key(""))) {
+            true => String::new(),
+            false => format!("site {}", self.texts(&at.of_site("hosts")).first().map_or("", String::as_str)),
         }
-        format!("{site} {} {}", self.text(&at.key("path")), self.texts(&at.key("methods")).join(","))
     }
 
     /// `access.budget`.

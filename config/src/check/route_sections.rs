@@ -92,12 +92,16 @@ pub(super) fn automatic_name(host: Option<&HostPattern>, path: &PathPattern) -> 
     format!("{host}{space}{path}")
 }
 
-/// The route with a name that no earlier one has: the second of a name that follows from host and path ends with `#2`.
-pub(super) fn told_apart(route: RouteConfig, seen: &mut HashMap<String, usize>) -> RouteConfig {
+/// The route with a name that no earlier one has: the second of a name that follows from host and path ends with `#2`. Its own limits
+/// have that name, too.
+pub(super) fn told_apart(mut route: RouteConfig, seen: &mut HashMap<String, usize>) -> RouteConfig {
     let count = seen.entry(route.name.clone()).or_default();
     *count += 1;
-    match *count {
-        1 => route,
-        count => RouteConfig { name: format!("{}#{count}", route.name), ..route },
+    if *count > 1 {
+        route.name = format!("{}#{count}", route.name);
     }
+    let limit = route.access.limit.as_mut().map(|it| &mut it.scope);
+    let budget = route.budget.as_mut().map(|it| &mut it.scope);
+    limit.into_iter().chain(budget).filter(|it| it.is_empty()).for_each(|it| it.clone_from(&route.name));
+    route
 }

@@ -12,14 +12,29 @@ fn a_budget_of_a_site_is_shared_by_its_routes() {
     let config = read(site).unwrap();
     let budgets: Vec<_> = config.sites[0].routes.iter().map(|it| it.budget.clone()).collect();
     let [Some(first), Some(second), None] = &budgets[..] else { panic!("{budgets:?}") };
-    assert_eq!(("a", BudgetClass::Network, 60), (first.scope.as_str(), first.by, first.burst));
-    assert_eq!(("a /b ", BudgetClass::Agent), (second.scope.as_str(), second.by));
+    assert_eq!(("site a", BudgetClass::Network, 60), (first.scope.as_str(), first.by, first.burst));
+    assert_eq!(("a/b", BudgetClass::Agent), (second.scope.as_str(), second.by));
     assert_eq!("30/m misses, burst 60, by network", first.describe());
     let time = site.replace("misses = \"30/m\", burst = 60", "seconds = \"30s/m\"");
     let config = read(&time).unwrap();
     let message: Vec<_> =
         config.sites[0].routes.iter().filter_map(|it| Some(it.budget.as_ref()?.describe())).collect();
     assert_eq!(["30s/1m of the origin, by network", "30s/1m of the origin, by agent"], message[..]);
+}
+
+/// Routes of one path with different conditions shared their counts.
+#[test]
+fn a_limit_of_a_route_has_the_name_of_the_route() {
+    let route = |lines: &str| {
+        format!(
+            "[[site.route]]\npath = \"/login\"\nproxy.to = \":1\"\naccess.limit.rate = \"5/m\"\n{lines}\n"
+        )
+    };
+    let routes = ["when = 'method == \"POST\"'", "", "name = \"third\""].map(route).concat();
+    let config = read(&format!("[[site]]\nhosts = [\"a\"]\n{routes}")).unwrap();
+    let scopes: Vec<_> =
+        config.sites[0].routes.iter().map(|it| it.access.limit.as_ref().unwrap().scope.as_str()).collect();
+    assert_eq!(["a/login", "a/login#2", "third"], scopes[..]);
 }
 
 #[test]

@@ -119,6 +119,18 @@ const REASONS: &[(&str, &str, &str, &str)] = &[
         "nginx",
         "a path without information has no variable; an empty one led to CVE-2019-11043.",
     ),
+    (
+        "",
+        "PATH_TRANSLATED",
+        "nginx",
+        "the path behind that of the script, beneath the root (RFC 3875 section 4.1.6), as by lighttpd; nginx sets none.",
+    ),
+    (
+        "",
+        "PATH_TRANSLATED",
+        "Apache",
+        "the path behind that of the script, beneath the root, as by lighttpd; Apache reads it as a URL of the site, which is the front controller.",
+    ),
     ("", "CONTENT_LENGTH", "nginx", "a request without a body has no variable; nginx sets an empty one."),
     ("", "CONTENT_TYPE", "nginx", "a request without the field has no variable; nginx sets an empty one."),
     (
