@@ -1,6 +1,7 @@
 //! A configuration in a few lines, for `check` and for the start of a server.
 
 use larder_config::access::{AccessConfig, LimitConfig};
+use larder_config::finish::SiteRedirects;
 use larder_config::{AdminConfig, AdminListen, Config, Methods, RouteConfig, Service, Source};
 use larder_stdx::size::ByteSize;
 use std::fmt::Write as _;
@@ -33,8 +34,20 @@ pub fn summary(config: &Config) -> String {
         let hosts: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
         let _ = writeln!(out, "  site     {}", hosts.join(", "));
         site.routes.iter().for_each(|it| add_route(&mut out, it));
+        if site.routes.is_empty() {
+            let _ = writeln!(out, "    {}", redirects(&site.redirects));
+        }
     }
     out
+}
+
+/// The redirects of a site without a route.
+fn redirects(of: &SiteRedirects) -> String {
+    match (&of.canonical_host, of.to_https) {
+        (Some(host), _) => format!("redirect {} to {host}", of.status),
+        (None, true) => format!("redirect {} to https", of.status),
+        (None, false) => "redirect by redirect_map".to_owned(),
+    }
 }
 
 /// The line of a route; below it, its access rules and the keys of its preset.

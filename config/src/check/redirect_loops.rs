@@ -43,8 +43,8 @@ struct FollowedRedirect {
 /// A redirect of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum RedirectSource {
-    /// `redirect_https` or `canonical_host`.
-    Site,
+    /// `redirect_https` or `canonical_host` of the site at this position.
+    Site(usize),
     /// A line of the redirect map of the site at this position.
     Map(usize, u32),
     /// A route, by the positions of site and route.
@@ -80,9 +80,28 @@ impl ConfigCheck {
                 let source = route.decided.by("site[].route[].redirect.to");
                 self.warn_of(source, "site.route.redirect.to", &found.text);
             }
+            self.warn_site_loops(&redirects, at, &mut reported);
             self.warn_map_loops(&redirects, at, &mut reported);
             self.warn_error_pages(&redirects, at);
         }
+    }
+
+    /// The same for the canonical host of a site without a route, which belongs to another site.
+    fn warn_site_loops(
+        &mut self,
+        redirects: &Redirects<'_>,
+        at: usize,
+        reported: &mut HashSet<RedirectSource>,
+    ) {
+        let (site, start) = (&redirects.config.sites[at], RedirectSource::Site(at));
+        if !site.routes.is_empty() || site.redirects.canonical_host.is_none() || reported.contains(&start) {
+            return;
+        }
+        let starts = redirects.urls(site, "/");
+        let Some(found) = starts.into_iter().find_map(|it| redirects.walk(start, it)) else { return };
+        reported.extend(found.way);
+        let source = self.source(&format!("site[{at}].canonical_host"));
+        self.warn_of(source, "site.canonical_host", &found.text);
     }
 
     /// The same for the URLs of the map of a site; its paths were checked when it was read.
@@ -231,7 +250,7 @@ impl<'a> Redirects<'a> {
                 return is_within.then(|| FoundLoop { text: described(&urls[first..], &way[first..]), way });
             }
         }
-        let is_first = way.iter().find(|it| !matches!(it, RedirectSource::Site)) == Some(&start);
+        let is_first = way.iter().find(|it| !matches!(it, RedirectSource::Site(_))) == Some(&start);
         let text = format!(
             "a request for {} is redirected more than {MOST_STEPS} times, first to {}; change the target",
             urls[0], urls[1]
@@ -244,9 +263,10 @@ impl<'a> Redirects<'a> {
         let site_at = self.site(host_of(&url.authority))?;
         let site = &self.config.sites[site_at];
         let path = path_of(&url.target);
-        let number = route_of(site, path)?;
-        let route = &site.routes[number];
-        if route.is_health() {
+        // A site without a route only redirects.
+        let number = if site.routes.is_empty() { None } else { Some(route_of(site, path)?) };
+        let route = number.map(|it| &site.routes[it]);
+        if route.is_some_and(RouteConfig::is_health) {
             return None;
         }
         let hosts: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
@@ -256,7 +276,7 @@ impl<'a> Redirects<'a> {
             authority: &url.authority,
             target: &url.target,
             path: path.as_bytes(),
-            captures: route.path.captures(path.as_bytes()).unwrap_or_default(),
+            captures: route.and_then(|it| it.path.captures(path.as_bytes())).unwrap_or_default(),
             ..RequestView::default()
         };
         let SiteRedirects { to_https, canonical_host, map, .. } = &site.redirects;
@@ -265,12 +285,13 @@ impl<'a> Redirects<'a> {
         if let Some((_, to)) =
             redirect::to_canonical(*to_https, canonical_host.as_deref(), self.config.tls_port(), &view)
         {
-            return redirected(to, RedirectSource::Site);
+            return redirected(to, RedirectSource::Site(site_at));
         }
         if let Some(target) = map.as_ref().and_then(|it| it.find(path.as_bytes())) {
             let by = RedirectSource::Map(site_at, target.line);
             return redirected(redirect::of_map(&target.to, &view), by);
         }
+        let (number, route) = (number?, route?);
         if route.maintenance.is_some() {
             return None;
         }

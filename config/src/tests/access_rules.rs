@@ -47,7 +47,7 @@ fn rules_that_are_present_but_empty_are_errors() {
         "access.basic = \"off\"",
         &format!(".basic: expected a section, [site.route.access.basic]; found a value; {off}"),
     );
-    check("access = false", &format!(": expected a section, [site.route.access]; found false; {off}"));
+    check("access = false", &format!(": expected a section, [site.route.access]; found a value; {off}"));
     check("access = {}", &format!(": {section}add a rule, such as allow = [\"10.0.0.0/8\"], or remove it"));
     check(
         "access = { basic = { file = \"empty\" } }",

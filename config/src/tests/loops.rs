@@ -101,6 +101,26 @@ fn a_redirect_map_leads_back_by_urls() {
 }
 
 #[test]
+fn sites_without_a_route_do_not_redirect_to_each_other() {
+    let site = |host: &str, to: &str| format!("[[site]]\nhosts = \"{host}\"\ncanonical_host = \"{to}\"\n");
+    let warnings = |text: String| -> Vec<String> {
+        read(&text).unwrap().warnings.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        [
+            "t.toml:3: site.canonical_host: a request for http://a.example/ is redirected in a loop: http://a.example/ to http://b.example/ \
+          to http://a.example/; change one of the targets"
+        ],
+        warnings(site("a.example", "b.example") + &site("b.example", "a.example"))[..]
+    );
+    let home = "[[site]]\nhosts = \"a.example\"\n[[site.route]]\nrespond.body = \"home\"\n";
+    assert_eq!(Vec::<String>::new(), warnings(site("b.example", "a.example") + home));
+    // The URL of a route leads to the other site and back.
+    let back = "[[site]]\nhosts = \"a.example\"\n[[site.route]]\nredirect.to = \"http://b.example{uri}\"\n";
+    assert_eq!(1, warnings(site("b.example", "a.example") + back).len());
+}
+
+#[test]
 fn an_error_page_is_no_redirect() {
     let page = |keys: &str| {
         warned(&format!(
