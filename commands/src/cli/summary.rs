@@ -154,6 +154,17 @@ mod tests {
     }
 
     #[test]
+    fn a_site_without_a_route_has_the_target_of_its_redirects() {
+        let shown = |keys: &str| {
+            let text = format!("listen = \":80\"\n[[site]]\nhosts = \"b\"\n{keys}\n");
+            summary(&Config::from_text(&text, "t.toml", Path::new("."), &[]).unwrap())
+        };
+        assert!(shown("canonical_host = \"a\"").ends_with("  site     b\n    redirect 308 to a\n"));
+        let https = shown("redirect_https = true\nredirect_status = 301");
+        assert!(https.ends_with("  site     b\n    redirect 301 to https\n"), "{https}");
+    }
+
+    #[test]
     fn a_route_has_its_condition_and_rules() {
         check("respond = { status = 403 }", "    /*                 respond 403\n");
         check(
