@@ -1,5 +1,6 @@
 //! A real MariaDB on a Unix socket and a free port, in a folder of its own. It can be stopped and started again at the same place.
 
+use super::database_process::ends_with_test;
 use super::sql_session::SqlSession;
 use super::{reserved_address, until};
 use socket2::Socket;
@@ -106,6 +107,11 @@ impl MariaDb {
         self.sql("select count(*) from information_schema.processlist where user = 'larder'").parse().unwrap()
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it at once.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
@@ -181,9 +187,8 @@ fn own(folder: &Path) {
 
 fn serve(folder: &tempfile::TempDir, port: u16, settings: &[String]) -> Child {
     let at = |name: &str| folder.path().join(name).display().to_string();
-    Command::new(server())
+    ends_with_test(&server(), "KILL", user())
         .args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", "--skip-log-bin"])
-        .args(user().map(|_| "--user=mysql"))
         .args([
             format!("--datadir={}", at("data")),
             // A server that starts removes temporary tables of others from a directory that they share.

@@ -6,6 +6,7 @@ pub mod apache;
 pub mod application;
 pub mod client;
 pub mod command;
+pub mod database_process;
 pub mod http2;
 pub mod http2_origin;
 pub mod http2_servers;

@@ -1,10 +1,12 @@
 //! A real pgbouncer in transaction mode on a Unix socket, before a PostgreSQL of the test.
 
+use super::database_process::ends_with_test;
 use super::postgres::{Postgres, server_user};
 use super::until;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 
 /// A running pgbouncer.
 pub struct PgBouncer {
@@ -27,17 +29,11 @@ impl PgBouncer {
         );
         let file = folder.path().join("pgbouncer.ini");
         std::fs::write(&file, text).unwrap();
-        let mut command = match server_user() {
-            None => Command::new("pgbouncer"),
-            // It refuses to run as root.
-            Some((user, group)) => {
-                chown(folder.path(), Some(user), Some(group)).unwrap();
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid", &user.to_string(), "--regid", &group.to_string(), "--clear-groups"]);
-                command.arg("pgbouncer");
-                command
-            }
-        };
+        // It refuses to run as root.
+        if let Some((user, group)) = server_user() {
+            chown(folder.path(), Some(user), Some(group)).unwrap();
+        }
+        let mut command = ends_with_test(Path::new("pgbouncer"), "KILL", server_user());
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         let child = command.arg(&file).stdout(Stdio::null()).stderr(log).spawn();
         let it = Self { child: child.expect("pgbouncer: apt-get install pgbouncer"), folder };

@@ -1,5 +1,6 @@
 //! A real PostgreSQL on a Unix socket, in a folder of its own. It can be stopped and started again at the same place.
 
+use super::database_process::ends_with_test;
 use super::sql_session::SqlSession;
 use super::{reserved_address, until};
 use socket2::Socket;
@@ -115,10 +116,26 @@ impl Postgres {
         SqlSession::start(&mut psql(&self.folder, &self.settings))
     }
 
+    /// The bytes that `pg_recvlogical` prints of a slot of its database `postgres`, up to the present end of the log.
+    pub fn received(&self, slot: &str) -> Vec<u8> {
+        let end = self.sql("select pg_current_wal_flush_lsn()");
+        let mut reader = command("pg_recvlogical");
+        reader.args(["-U", "postgres", "-d", "postgres", "-h"]).arg(self.folder.path());
+        reader.args(["--start", "--no-loop", "-f", "-", "--slot", slot, "--endpos", &end]);
+        let output = reader.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
     /// The number of statements of larder that run now.
     pub fn running(&self) -> usize {
         let active = "select count(*) from pg_stat_activity where usename = 'larder' and state <> 'idle'";
         self.sql(active).parse().unwrap()
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Ends it at once.
@@ -181,16 +198,8 @@ fn command(program: &str) -> Command {
     let mut folders: Vec<PathBuf> = versions.flatten().map(|it| it.path().join("bin")).collect();
     folders.sort();
     let path = folders.pop().expect("PostgreSQL is installed").join(program);
-    match server_user() {
-        None => Command::new(path),
-        Some((user, group)) => {
-            let mut command = Command::new("setpriv");
-            command
-                .args(["--reuid", &user.to_string(), "--regid", &group.to_string(), "--clear-groups"])
-                .arg(path);
-            command
-        }
-    }
+    // Its immediate shutdown.
+    ends_with_test(&path, "QUIT", server_user())
 }
 
 /// The user of the package, for a test that runs as root.

@@ -58,18 +58,18 @@ fn literal(kind: &str, number: usize) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum System {
+pub(super) enum System {
     Postgres,
     Sqlite,
 }
 
 /// A table with the columns `id`, `a`, `b` and `n`.
-struct Table {
-    name: String,
+pub(super) struct Table {
+    pub name: String,
     key: ColumnType,
     a: ColumnType,
     /// The statements that make it.
-    made: String,
+    pub made: String,
     /// Statements that change its form.
     forms: Vec<String>,
 }
@@ -210,7 +210,7 @@ fn route(path: &str, query: &str, kind: &str, rows: &str) -> String {
 }
 
 /// Some statements in one transaction, in one of which a part is rolled back, or each for itself.
-fn transaction(system: System, tables: &[Table], random: &mut Random) -> String {
+pub(super) fn transaction(system: System, tables: &[Table], random: &mut Random) -> String {
     let mut one = || {
         let (table, other) = (&tables[random.below(TABLES)], &tables[random.below(TABLES)]);
         table.statement(system, other, random)
@@ -267,7 +267,7 @@ fn check(system: System, seed: u64, tables: &[Table], database: &str, run: impl 
     assert!(hits > pages.len() * STEPS / 4, "seed {seed}: pages are stored before a change: {hits}");
 }
 
-fn tables(system: System, seed: u64) -> Vec<Table> {
+pub(super) fn tables(system: System, seed: u64) -> Vec<Table> {
     let mut random = Random(seed.wrapping_mul(7919));
     println!("seed {seed}");
     (0..TABLES).map(|it| Table::new(system, format!("t{it}"), &mut random)).collect()
