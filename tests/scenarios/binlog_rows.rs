@@ -133,10 +133,108 @@ impl LoggedTable {
             }
             4 => hex(&f64::from(f32::from_le_bytes(bytes.try_into().unwrap())).to_le_bytes()),
             5 | 15 | 249..=252 | 255 => hex(bytes),
-            254 if !matches!(of.detail & 0xff, 247 | 248) => hex(bytes),
-            _ => "true".to_owned(),
+            10 | 18 => format!("\"{}\"", date(of.kind, bytes)),
+            13 => (1900 + u64::from(bytes[0])).to_string(),
+            16 => {
+                let count = usize::from(of.detail >> 8) * 8 + usize::from(of.detail & 0xff);
+                format!("\"{:0count$b}\"", big_endian(bytes))
+            }
+            17 => (big_endian(&bytes[..4]) * 1_000_000 + micros(&bytes[4..])).to_string(),
+            19 => time(bytes),
+            246 => {
+                let [digits, behind] = of.detail.to_le_bytes();
+                format!("\"{}\"", decimal(bytes, digits.into(), behind.into()))
+            }
+            254 => match (of.detail & 0xff, self.names(at)) {
+                (247, names) => hex(names[usize::from(bytes[0]) - 1].as_bytes()),
+                (248, names) => {
+                    let has = |it: &usize| bytes[it / 8] >> (it % 8) & 1 == 1;
+                    let chosen: Vec<_> = (0..names.len()).filter(has).map(|it| names[it]).collect();
+                    hex(chosen.join(",").as_bytes())
+                }
+                _ => hex(bytes),
+            },
+            kind => panic!("a value of the type {kind}"),
         }
     }
+
+    /// The names of an enumeration or a set.
+    fn names(&self, at: usize) -> Vec<&'static str> {
+        self.columns
+            .get(at.wrapping_sub(1))
+            .map_or_else(Vec::new, |it| it.0.split('\'').skip(1).step_by(2).collect())
+    }
+}
+
+fn big_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |all, it| all << 8 | u64::from(*it))
+}
+
+/// A fraction of a second.
+fn micros(bytes: &[u8]) -> u64 {
+    big_endian(bytes) * 100_u64.pow(3 - u32::try_from(bytes.len()).unwrap())
+}
+
+/// `DATE` or `DATETIME`.
+fn date(kind: u8, bytes: &[u8]) -> String {
+    let (of_day, month, year) = match kind {
+        10 => {
+            let number = u64::from(bytes[0]) | u64::from(bytes[1]) << 8 | u64::from(bytes[2]) << 16;
+            (number & 31, number >> 5 & 15, number >> 9)
+        }
+        _ => {
+            let number = big_endian(&bytes[..5]);
+            let months = number >> 22 & 0x1_ffff;
+            (number >> 17 & 31, months % 13, months / 13)
+        }
+    };
+    if of_day * month * year == 0 {
+        return "no date".to_owned();
+    }
+    let text = format!("{year:04}-{month:02}-{of_day:02}");
+    if kind == 10 {
+        return text;
+    }
+    let number = big_endian(&bytes[..5]);
+    let (hour, minute, second) = (number >> 12 & 31, number >> 6 & 63, number & 63);
+    format!("{text} {hour:02}:{minute:02}:{second:02}.{:06}", micros(&bytes[5..]))
+}
+
+/// `TIME` in microseconds.
+fn time(bytes: &[u8]) -> String {
+    let (number, fraction) = (big_endian(&bytes[..3]), micros(&bytes[3..]));
+    let is_negative = number < 0x80_0000;
+    if is_negative && fraction > 0 {
+        return "\"not compared\"".to_owned();
+    }
+    let number = number.abs_diff(0x80_0000);
+    let seconds = (number >> 12) * 3600 + (number >> 6 & 63) * 60 + (number & 63);
+    format!("{}{}", if is_negative { "-" } else { "" }, seconds * 1_000_000 + fraction)
+}
+
+/// A decimal number: groups of up to nine digits, the sign in the first bit, and the bytes of negative ones inverted.
+fn decimal(bytes: &[u8], digits: usize, behind: usize) -> String {
+    const BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
+    let is_negative = bytes[0] & 0x80 == 0;
+    let mut bytes = bytes.to_vec();
+    bytes[0] ^= 0x80;
+    if is_negative {
+        bytes.iter_mut().for_each(|it| *it = !*it);
+    }
+    let before = digits - behind;
+    let groups = [vec![before % 9], vec![9; before / 9], vec![9; behind / 9], vec![behind % 9]].concat();
+    let (mut text, mut rest) = (String::new(), &bytes[..]);
+    for digits in groups.into_iter().filter(|it| *it > 0) {
+        let (group, later) = rest.split_at(BYTES[digits]);
+        text += &format!("{:0digits$}", big_endian(group));
+        rest = later;
+    }
+    let (whole, fraction) = text.split_at(before);
+    let whole = whole.trim_start_matches('0');
+    let sign = if is_negative { "-" } else { "" };
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let point = if behind > 0 { "." } else { "" };
+    format!("{sign}{whole}{point}{fraction}")
 }
 
 /// The rows of a log without checksums as larder reads them, a line for each.
