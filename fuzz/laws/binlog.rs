@@ -1,6 +1,8 @@
 //! Laws for any bytes as an event of a binary log. Run by the fuzzer, and with small inputs as a test of `wire`.
 
-use larder_wire::binlog::{LoggedEvent, LoggedType, LoggedValue, read_compressed, read_event, read_row};
+use larder_wire::binlog::{
+    LoggedEvent, LoggedType, LoggedValue, read_compressed, read_event, read_event_with_checksum, read_row,
+};
 
 /// Panics where a law is broken.
 pub fn check(raw: &[u8]) {
@@ -8,10 +10,17 @@ pub fn check(raw: &[u8]) {
         assert!(it.bytes.len() < raw.len() && it.length <= u32::MAX as usize);
     }
     rows(raw);
+    if let Ok((_, event)) = read_event_with_checksum(raw) {
+        content(raw, &event);
+    }
     let Ok((_, event)) = read_event(raw) else { return };
     for end in (0..raw.len()).step_by(1 + raw.len() / 200) {
         assert!(read_event(&raw[..end]).is_err(), "a part of it, {end} bytes, is an event as well");
     }
+    content(raw, &event);
+}
+
+fn content(raw: &[u8], event: &LoggedEvent<'_>) {
     match event {
         LoggedEvent::Rotate { file, .. } => assert!(file.len() < raw.len()),
         LoggedEvent::Statement(it) => assert!(it.text.len() < raw.len()),

@@ -4,8 +4,7 @@
 
 use super::cluster::Cluster;
 use super::live::WorkerState;
-use super::purge::target::PurgeRequest;
-use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
+use super::purge::{PurgeQueue, SpreadPurges, TagPurges};
 use larder_config::Config;
 use larder_config::sql::FollowedDatabase;
 use larder_counters::Counters;
@@ -36,9 +35,7 @@ pub const BEHIND: Duration = Duration::from_secs(1);
 const SLOW_START_INTERVALS: u32 = 5;
 /// Milliseconds after which the same reason is logged again.
 const REMINDER: u64 = 10 * 60 * 1000;
-/// The pause before a purge is given again to a full queue.
-const FULL: Duration = Duration::from_millis(5);
-/// The most purges that wait for their receipts at once; the queue has room for more.
+/// The most purges of one order, during which the main thread does nothing further.
 const AT_ONCE: usize = 256;
 
 /// Whether the changes of a database purge pages at present.
@@ -362,39 +359,16 @@ impl RowPages {
     }
 
     async fn purge(&self, tags: Vec<String>, strength: Strength) -> SpreadPurges {
-        let mut spread = SpreadPurges::Certain;
-        for tags in tags.chunks(AT_ONCE) {
-            let order = |tag: &String| PurgeOrder {
-                asked: PurgeRequest { scope: PurgeScope::Tag(tag.as_str().into()), strength },
-                by: self.by.clone(),
-                wait: false,
-                here: None,
-                receipt: ReceiptDetail::Brief,
-            };
-            let given: Vec<_> = tags.iter().map(|tag| (tag, self.purges.submit(order(tag)))).collect();
-            for (tag, done) in given {
-                let mut done = done.await;
-                // The queue was full, of purges by others.
-                while done.is_err() {
-                    sleep(FULL).await;
-                    done = match self.purges.is_open() {
-                        true => self.purges.submit(order(tag)).await,
-                        false => return spread,
-                    };
-                }
-                if done.is_ok_and(|it| !it.is_spread()) {
-                    spread = SpreadPurges::Uncertain;
-                }
+        let (mut spread, mut tags) = (SpreadPurges::Certain, tags.into_iter());
+        while tags.len() > 0 {
+            let order =
+                TagPurges { tags: tags.by_ref().take(AT_ONCE).collect(), strength, by: self.by.clone() };
+            match self.purges.purge_tags(order).await {
+                Some(SpreadPurges::Certain) => {}
+                Some(SpreadPurges::Uncertain) => spread = SpreadPurges::Uncertain,
+                None => return spread,
             }
         }
         spread
     }
-}
-
-/// Whether the other nodes of the fleet get the purges.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SpreadPurges {
-    Certain,
-    /// The purge logs did not take one of them.
-    Uncertain,
 }

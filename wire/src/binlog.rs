@@ -77,6 +77,8 @@ pub struct TableMap<'a> {
     pub name: &'a str,
     /// The types of its columns.
     pub columns: Vec<LoggedType>,
+    /// Its bytes, the same in each event with this form.
+    pub raw: &'a [u8],
 }
 
 /// The type of a column, as the log has it.
@@ -140,24 +142,43 @@ pub struct CompressedPart<'a> {
 
 /// Bytes of the head of an event.
 const HEAD: usize = 19;
+/// Bytes of a checksum.
+const CHECKSUM: usize = 4;
+/// The type of the event with the form of all others.
+const FORMAT: u8 = 15;
 /// The event was made for this connection.
 const ARTIFICIAL: u16 = 0x20;
 /// A replica may pass over the event if it does not know it.
 const IGNORABLE: u16 = 0x80;
 
-/// Reads an event.
+/// Reads an event without a checksum at its end, apart from that of [`LoggedEvent::Format`].
 ///
 /// # Errors
 /// It is malformed.
 pub fn read_event(event: &[u8]) -> Result<(EventHead, LoggedEvent<'_>), BadEvent> {
+    read(event, 0)
+}
+
+/// The same with a checksum, which is not verified: the transport has its own.
+///
+/// # Errors
+/// It is malformed.
+pub fn read_event_with_checksum(event: &[u8]) -> Result<(EventHead, LoggedEvent<'_>), BadEvent> {
+    read(event, CHECKSUM)
+}
+
+fn read(event: &[u8], checksum: usize) -> Result<(EventHead, LoggedEvent<'_>), BadEvent> {
     let mut rest = EventBytes(event);
     rest.take(4)?;
     let kind = rest.u8()?;
     rest.take(4)?;
     let length = rest.number(4)?;
     let (next, flags) = (rest.number(4)? as u32, rest.number(2)? as u16);
-    if length != event.len() as u64 || event.len() < HEAD {
+    if length != event.len() as u64 {
         return Err(BadEvent);
+    }
+    if kind != FORMAT {
+        rest.0 = rest.take(rest.0.len().checked_sub(checksum).ok_or(BadEvent)?)?;
     }
     let is_artificial = flags & ARTIFICIAL != 0;
     let content = match kind {
@@ -167,7 +188,7 @@ pub fn read_event(event: &[u8]) -> Result<(EventHead, LoggedEvent<'_>), BadEvent
             let position = rest.number(8)?;
             LoggedEvent::Rotate { file: text(rest.0)?, position }
         }
-        15 => {
+        FORMAT => {
             // The kind of the checksum, and a checksum, are at the end.
             let kind = event.len().checked_sub(5).filter(|it| *it > HEAD + 57).ok_or(BadEvent)?;
             LoggedEvent::Format { has_checksums: event[kind] != 0 }
@@ -253,6 +274,7 @@ fn statement(mut rest: EventBytes<'_>, is_compressed: bool) -> Result<LoggedEven
 }
 
 fn table_map(mut rest: EventBytes<'_>) -> Result<TableMap<'_>, BadEvent> {
+    let raw = rest.0;
     let number = rest.number(6)?;
     rest.take(2)?;
     let mut name = || {
@@ -276,7 +298,7 @@ fn table_map(mut rest: EventBytes<'_>) -> Result<TableMap<'_>, BadEvent> {
         Ok(LoggedType { kind: *kind, detail: detail as u16 })
     });
     let columns = columns.collect::<Result<_, BadEvent>>()?;
-    Ok(TableMap { number, schema, name, columns })
+    Ok(TableMap { number, schema, name, columns, raw })
 }
 
 fn rows(
@@ -437,6 +459,12 @@ mod tests {
         format[kind] = 1;
         assert_eq!(LoggedEvent::Format { has_checksums: true }, content(&event(15, 0, &format)));
         assert_eq!(Err(BadEvent), read_event(&rotate[..rotate.len() - 1]), "a part");
+        // With a checksum the name is shorter; the form of all events has one in its content.
+        let LoggedEvent::Rotate { file: "bin.00", .. } = read_event_with_checksum(&rotate).unwrap().1 else {
+            panic!()
+        };
+        assert_eq!(read_event(&event(15, 0, &format)), read_event_with_checksum(&event(15, 0, &format)));
+        assert_eq!(Err(BadEvent), read_event_with_checksum(&event(3, 0, &[0; 3])), "no room for it");
         assert_eq!(Err(BadEvent), read_event(&[]));
     }
 

@@ -10,7 +10,7 @@ use crate::row_tags::{KeyClass, ROWS, SideValue, TableForm, join_tags};
 use flate2::read::ZlibDecoder;
 use larder_wire::binlog::{
     BadEvent, LoggedEvent, LoggedText, LoggedType, LoggedValue, RowsEvent, RowsKind, read_compressed,
-    read_event, read_row,
+    read_event, read_event_with_checksum, read_row,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -23,10 +23,6 @@ const MOST_TAGS: usize = 10_000;
 const MOST_MAPS: usize = 4096;
 /// Bytes of the largest part of an event that is decompressed.
 const LARGEST: usize = 1 << 30;
-/// Bytes of the head of an event.
-const HEAD: usize = 19;
-/// The type of the event with the form of all others, which has a checksum of its own.
-const FORMAT: u8 = 15;
 
 /// The number of a transaction of MySQL: its server, and its count.
 pub(super) type TransactionNumber = ([u8; 16], u64);
@@ -123,7 +119,12 @@ impl LogTags {
         self.have_changed || self.has_new
     }
 
-    /// The transactions that were committed since the last call.
+    /// The transactions that were committed since the last call of [`LogTags::take`].
+    pub fn committed(&self) -> &Committed {
+        &self.committed
+    }
+
+    /// The same, which are none then.
     pub fn take(&mut self) -> Committed {
         std::mem::take(&mut self.committed)
     }
@@ -134,15 +135,11 @@ impl LogTags {
     /// One sentence: changes may have been missed.
     pub fn read(&mut self, event: &[u8]) -> Result<(), String> {
         let malformed = |_| "its log is malformed".to_owned();
-        let stripped;
-        let event = match self.has_checksums && event.get(4) != Some(&FORMAT) {
-            false => event,
-            true => {
-                stripped = without_checksum(event).ok_or_else(|| malformed(BadEvent))?;
-                &stripped
-            }
+        let read = match self.has_checksums {
+            true => read_event_with_checksum(event),
+            false => read_event(event),
         };
-        let (head, content) = read_event(event).map_err(malformed)?;
+        let (head, content) = read.map_err(malformed)?;
         let has_place = !matches!(content, LoggedEvent::Rotate { .. } | LoggedEvent::Quiet);
         if head.next != 0 && !head.is_artificial && has_place {
             self.position.advance(head.next);
@@ -170,10 +167,9 @@ impl LogTags {
             }
             LoggedEvent::Statement(it) => self.statement(it).map_err(malformed)?,
             LoggedEvent::TableMap(map) => {
-                let body = &event[HEAD..];
-                if self.maps.get(&map.number).is_none_or(|it| *it.0 != *body || !it.1.is_certain) {
+                if self.maps.get(&map.number).is_none_or(|it| *it.0 != *map.raw || !it.1.is_certain) {
                     let mapped = self.mapped((map.schema.into(), map.name.into()), map.columns);
-                    self.maps.insert(map.number, (body.into(), Rc::new(mapped)));
+                    self.maps.insert(map.number, (map.raw.into(), Rc::new(mapped)));
                 }
             }
             LoggedEvent::Rows(rows) => self.rows(&rows).map_err(malformed)?,
@@ -381,14 +377,6 @@ impl KnownTable {
             _ => Err(BadEvent),
         }
     }
-}
-
-/// An event without its checksum.
-fn without_checksum(event: &[u8]) -> Option<Vec<u8>> {
-    let mut event = event[..event.len().checked_sub(4)?].to_vec();
-    let length = u32::try_from(event.len()).ok()?.to_le_bytes();
-    event.get_mut(9..13)?.copy_from_slice(&length);
-    Some(event)
 }
 
 /// A part of an event, decompressed.

@@ -9,7 +9,7 @@ use super::questions::{SHORT, plain};
 use super::tables::KnownTables;
 use crate::freshness::FollowedTables;
 use crate::lag::{FollowLag, GATHER};
-use crate::row_tags::{ChangedRows, join_tags};
+use crate::row_tags::ChangedRows;
 use crate::settings::{DatabaseSettings, FollowSettings};
 use larder_stdx::clock;
 use larder_wire::mysql::{CommandAnswer, dump, read_answer, read_dumped, register};
@@ -140,8 +140,7 @@ impl BinlogFollower {
     /// # Errors
     /// One sentence: the log has ended, and changes may have been missed.
     pub async fn next(&mut self) -> Result<ChangedRows, String> {
-        let mut found = Committed::default();
-        while found.tags.is_empty() {
+        while self.tags.committed().tags.is_empty() {
             self.lag.applied(self.tags.position().ordinal());
             if self.looked.elapsed() > LOOK {
                 self.check_log().await?;
@@ -150,7 +149,7 @@ impl BinlogFollower {
                 self.refresh().await?;
             }
             if let Ok(event) = timeout(LOOK, self.log.packet()).await {
-                self.read(&event.map_err(plain)?, &mut found)?;
+                self.read(&event.map_err(plain)?)?;
             } else if self.heard.elapsed() > SILENCE {
                 return Err("it sends nothing of its log".to_owned());
             }
@@ -159,38 +158,29 @@ impl BinlogFollower {
         self.log.rest().map_err(plain)?;
         // A single change is returned at once.
         sleep_until(self.returned + GATHER).await;
-        while found.tags.len() < MOST_TAGS
+        while self.tags.committed().tags.len() < MOST_TAGS
             && let Some(event) = self.log.arrived()
         {
             if self.looked.elapsed() > LOOK {
                 self.check_log().await?;
             }
-            self.read(&event.map_err(plain)?, &mut found)?;
+            self.read(&event.map_err(plain)?)?;
         }
+        let found = self.tags.take();
         until_visible(&self.connection, &found).await?;
         self.lag.ends(self.tags.position().ordinal());
         self.returned = Instant::now();
         Ok(ChangedRows { tags: found.tags, transactions: Vec::new() })
     }
 
-    /// Reads an event, and adds the transactions that it commits.
-    fn read(&mut self, packet: &[u8], to: &mut Committed) -> Result<(), String> {
+    /// Reads an event.
+    fn read(&mut self, packet: &[u8]) -> Result<(), String> {
         self.heard = Instant::now();
-        let event = match read_dumped(packet) {
-            Ok(Ok(event)) => event,
-            Ok(Err(failure)) => {
-                return Err(format!("it ends its log: {}", String::from_utf8_lossy(failure.message)));
-            }
-            Err(_) => return Err("its log has ended".to_owned()),
-        };
-        self.tags.read(event)?;
-        let committed = self.tags.take();
-        if !committed.tags.is_empty() {
-            join_tags(&mut to.tags, committed.tags);
-            to.numbers.extend(committed.numbers);
-            to.end = committed.end;
+        match read_dumped(packet) {
+            Ok(Ok(event)) => self.tags.read(event),
+            Ok(Err(failure)) => Err(format!("it ends its log: {}", String::from_utf8_lossy(failure.message))),
+            Err(_) => Err("its log has ended".to_owned()),
         }
-        Ok(())
     }
 
     /// Looks at the tables again: they have changed.

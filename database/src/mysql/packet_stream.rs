@@ -11,6 +11,7 @@ use larder_wire::mysql::{
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead as _, AsyncWrite as _};
@@ -76,8 +77,8 @@ impl PacketIo {
 
     /// Reads once into the buffer.
     fn poll_fill(&mut self, context: Option<&mut Context<'_>>) -> Poll<Result<(), ()>> {
-        let mut room = [0; READ];
-        let mut room = tokio::io::ReadBuf::new(&mut room);
+        let mut room = [MaybeUninit::uninit(); READ];
+        let mut room = tokio::io::ReadBuf::uninit(&mut room);
         let read = match context {
             Some(context) => ready!(Pin::new(&mut self.stream).poll_read(context, &mut room)),
             None => match self.stream.read_arrived(&mut room) {

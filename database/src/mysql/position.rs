@@ -1,6 +1,7 @@
 //! Positions in the binary log of MariaDB and MySQL: a file, and a byte in it.
 
 use crate::lag::OFFSET_BITS;
+use std::rc::Rc;
 
 /// A position in the log. Later ones are greater.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,14 +11,14 @@ pub(super) struct LogPosition {
     /// The byte in it.
     pub offset: u64,
     /// The name of the file.
-    pub file: String,
+    pub file: Rc<str>,
 }
 
 impl LogPosition {
     /// In a file, whose name ends with a number.
     pub fn new(file: &str, offset: u64) -> Option<Self> {
         let number = file.rsplit_once('.')?.1.parse().ok()?;
-        Some(Self { number, offset, file: file.to_owned() })
+        Some(Self { number, offset, file: file.into() })
     }
 
     /// As one number with the same order, for [`FollowLag`](crate::lag::FollowLag).

@@ -8,6 +8,7 @@
 //!                                                    └─▶ done, with receipts
 //! ```
 
+mod batch;
 mod counting;
 mod dialect;
 pub mod disk_count;
@@ -21,6 +22,7 @@ use super::cluster::Cluster;
 use super::memory_release::{Freed, ReleaseSignal};
 use super::purge_receipt::{MatchedCount, PurgeState, TierReceipt};
 use super::tiers::SharedTiers;
+pub use batch::{SpreadPurges, TagPurges};
 use counting::PurgeCounting;
 use disk_count::either_scheme;
 use larder_counters::Counters;
@@ -174,10 +176,16 @@ fn strength(it: Strength) -> &'static str {
 
 type DoneSender = oneshot::Sender<CompletedPurge>;
 
+/// An element of the queue.
+enum QueuedPurge {
+    One(PurgeOrder, DoneSender),
+    Tags(TagPurges, oneshot::Sender<SpreadPurges>),
+}
+
 /// The queue of purges, for any thread.
 #[derive(Clone)]
 pub struct PurgeQueue {
-    orders: mpsc::Sender<(PurgeOrder, DoneSender)>,
+    orders: mpsc::Sender<QueuedPurge>,
     counters: Arc<Counters>,
     repeats: PurgeRepeats,
 }
@@ -206,7 +214,7 @@ impl PurgeQueue {
             }
         };
         let (reply, done) = oneshot::channel();
-        match self.orders.try_send((order, reply)) {
+        match self.orders.try_send(QueuedPurge::One(order, reply)) {
             Ok(()) => {
                 let done = done.await.map_err(|_| stopping())?;
                 self.repeats.matched(noted, done.matched());
@@ -220,17 +228,12 @@ impl PurgeQueue {
         }
     }
 
-    /// Whether purges are accepted: larder is not stopping.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        !self.orders.is_closed()
-    }
-
     /// Submits a purge that is done even if the caller does not wait: the receiver ends when it is, or at once if the
     /// queue is full. That is counted, and the purge then applies to this node alone.
     pub fn submit(&self, order: PurgeOrder) -> oneshot::Receiver<CompletedPurge> {
         let (reply, done) = oneshot::channel();
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.orders.try_send((order, reply)) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.orders.try_send(QueuedPurge::One(order, reply))
+        {
             self.counters.purges_full.add_shared(1);
         }
         done
@@ -243,7 +246,7 @@ fn stopping() -> String {
 
 /// The main thread's worker for purges.
 pub struct PurgeWorker {
-    orders: mpsc::Receiver<(PurgeOrder, DoneSender)>,
+    orders: mpsc::Receiver<QueuedPurge>,
     store: Arc<Store>,
     disk: Option<Arc<DiskTier>>,
     has_fleet: bool,
@@ -295,11 +298,15 @@ impl PurgeWorker {
         loop {
             tokio::select! {
                 order = orders.recv() => {
-                    let Some((order, reply)) = order else { return };
+                    let Some(order) = order else { return };
                     // A purge may wait for the device; the next one does not wait for it.
                     let tiers = tiers.clone();
                     tokio::task::spawn_local(async move {
-                        let _ = reply.send(tiers.purge(order).await); // The caller may have gone.
+                        // The caller may have gone.
+                        match order {
+                            QueuedPurge::One(order, reply) => drop(reply.send(tiers.purge(order).await)),
+                            QueuedPurge::Tags(order, reply) => drop(reply.send(tiers.purge_tags(order).await)),
+                        }
                     });
                 }
                 _ = sweep.tick() => {

@@ -269,9 +269,10 @@ impl PurgeRules {
     pub fn add_as(&mut self, seq: Seq, rule: PurgeRule, at: WallTime) -> usize {
         self.drop_superseded(seq, &rule);
         let cost = cost(&rule);
-        self.list_mut(&rule.scope).push(seq);
+        let list = self.list_mut(&rule.scope);
+        list.push(seq);
         // Ascending also where a restart restores them in any order.
-        self.list_mut(&rule.scope).sort_unstable();
+        list.sort_unstable();
         if matches!(rule.scope, PurgeScope::Tag(_) | PurgeScope::Where(_)) {
             self.beyond_keys = self.beyond_keys.max(seq);
         }

@@ -8,6 +8,9 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::Write as _;
 
+/// Bytes of the head of an event.
+const HEAD: usize = 19;
+
 /// Events, each at the next position.
 struct Script {
     tags: LogTags,
