@@ -49,13 +49,21 @@ impl Database {
     /// All were in use for too long.
     pub(crate) async fn lease(self: &Rc<Self>) -> Result<Lease, SqlError> {
         self.counters.database_queries.add(1);
+        let place = match self.places.clone().try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => self.wait_for_place().await?,
+        };
+        let (database, is_busy, is_spent) = (self.clone(), true, false);
+        Ok(Lease { database, connection: None, place: Some(place), is_busy, is_spent })
+    }
+
+    async fn wait_for_place(&self) -> Result<OwnedSemaphorePermit, SqlError> {
         let waiting = timeout(self.settings.queue_timeout, self.places.clone().acquire_owned());
         let Ok(Ok(place)) = waiting.await else {
             self.counters.database_queue_timeouts.add(1);
             return Err(SqlError::Busy);
         };
-        let (database, is_busy, is_spent) = (self.clone(), true, false);
-        Ok(Lease { database, connection: None, place: Some(place), is_busy, is_spent })
+        Ok(place)
     }
 
     /// Opens a connection, for later use.

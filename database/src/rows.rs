@@ -22,7 +22,7 @@ pub struct SqlAnswer {
     /// The beginning of its result; all of it if `rest` is `None`.
     pub first: Bytes,
     /// The rest.
-    pub rest: Option<SqlRows>,
+    pub rest: Option<Box<SqlRows>>,
     /// The number of rows that a query without columns changed.
     pub affected: u64,
 }
@@ -59,7 +59,12 @@ impl Database {
     pub(crate) async fn run(self: &Rc<Self>, call: &SqlCall) -> Result<SqlAnswer, SqlError> {
         let mut lease = self.lease().await?;
         let rows = lease.begin(call).await?;
-        SqlRows::new(rows, call.statement.clone(), lease).begin().await
+        let mut rows = SqlRows::new(rows, call.statement.clone(), lease);
+        let (found, first) = rows.begin().await?;
+        let affected = rows.rows.affected();
+        // Most results are complete: they leave the large state where it is.
+        let rest = (!rows.has_ended).then(|| Box::new(rows));
+        Ok(SqlAnswer { found, first, rest, affected })
     }
 }
 
@@ -72,7 +77,7 @@ impl SqlRows {
 
     /// The beginning of the result: errors up to here are errors of the response, not of its body. An object, and a result of a
     /// query that writes, are complete then.
-    async fn begin(mut self) -> Result<SqlAnswer, SqlError> {
+    async fn begin(&mut self) -> Result<(RowsFound, Bytes), SqlError> {
         let statement = self.statement.clone();
         let is_whole = statement.format == ResultFormat::JsonObject || statement.access == SqlAccess::Writes;
         let mut first = self.next().await?.unwrap_or_default();
@@ -88,9 +93,7 @@ impl SqlRows {
             Some(encoder) if encoder.rows() > 0 => RowsFound::Some,
             _ => RowsFound::None,
         };
-        let affected = self.rows.affected();
-        let rest = (!self.has_ended).then_some(self);
-        Ok(SqlAnswer { found, first, rest, affected })
+        Ok((found, first))
     }
 
     /// The moment at which the query is given up, however slowly its result is read: it occupies a connection.

@@ -196,9 +196,18 @@ impl SqlRoute {
     }
 
     fn push_tags(&self, request: &Request, rows: &[String], fields: &mut FieldList) {
+        let mut all = rows.join(" ").into_bytes();
+        if !self.config.tags.is_empty() {
+            self.expand_tags(request, &mut all);
+        }
+        if !all.is_empty() {
+            fields.push(SQL_TAGS, all);
+        }
+    }
+
+    fn expand_tags(&self, request: &Request, all: &mut Vec<u8>) {
         let (mut room, lines) = (Vec::new(), request.fields.view());
         let view = view(request, &self.path, &mut room, &lines);
-        let mut all = rows.join(" ").into_bytes();
         for tag in &self.config.tags {
             let mut text = Vec::new();
             tag.expand(&view, &mut text);
@@ -209,9 +218,6 @@ impl SqlRoute {
             }
             all.extend_from_slice(&text);
         }
-        if !all.is_empty() {
-            fields.push(SQL_TAGS, all);
-        }
     }
 }
 
@@ -220,7 +226,7 @@ impl QueryExecutor {
     async fn pour(
         self: Rc<Self>,
         first: Bytes,
-        mut rows: SqlRows,
+        mut rows: Box<SqlRows>,
         sender: mpsc::Sender<MadePiece>,
         after: Bytes,
     ) {
