@@ -142,6 +142,8 @@ impl PostgresFollower {
                 self.read(&message, &mut found).await?;
             }
         }
+        // The server sends each change in a packet of its own.
+        self.log.rest()?;
         // A single change is returned at once.
         sleep_until(self.returned + GATHER).await;
         self.log.receive().await?;
@@ -176,7 +178,7 @@ impl PostgresFollower {
                 "its changes are more than {most} s behind; it is followed again from the end of its log"
             ));
         }
-        self.log.acknowledge().await
+        self.log.report().await
     }
 
     /// Reads a message, and adds the transactions that it commits.

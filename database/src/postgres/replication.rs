@@ -162,14 +162,18 @@ impl ReplicationLog {
         }
     }
 
-    /// The next message of the log, or `None` after about a second without one.
+    /// The next message of the log; `None` after about a second without one, or where the position has moved without one.
     ///
     /// # Errors
     /// One sentence: the connection has ended, and with it the slot.
     pub async fn next(&mut self) -> Result<Option<Bytes>, String> {
+        let begun = self.position;
         loop {
             if let Some(message) = self.next_arrived().await? {
                 return Ok(Some(message));
+            }
+            if self.position > begun {
+                return Ok(None);
             }
             let report = self.reported + REPORT;
             match timeout_at(report, self.whole()).await {
@@ -256,26 +260,42 @@ impl ReplicationLog {
         self.position
     }
 
-    /// Reports the position now, and asks for that of the database: a commit that waits for synchronous standbys waits for larder if their list has its name or `*`.
+    /// Messages wake no thread, until one is awaited.
+    ///
+    /// # Errors
+    /// As for [`ReplicationLog::next`].
+    pub fn rest(&mut self) -> Result<(), String> {
+        self.stream.rest().map_err(|it| broken(&it))
+    }
+
+    /// Reports the position now: a commit that waits for synchronous standbys waits for larder if their list has its name or `*`.
     ///
     /// # Errors
     /// As for [`ReplicationLog::next`].
     pub async fn acknowledge(&mut self) -> Result<(), String> {
-        self.report().await
+        self.send_position(0).await
     }
 
-    /// Reports the position, up to which the database need not keep its log, and asks for an answer.
-    async fn report(&mut self) -> Result<(), String> {
+    /// The same, and asks for the position of the database.
+    ///
+    /// # Errors
+    /// As for [`ReplicationLog::next`].
+    pub async fn report(&mut self) -> Result<(), String> {
+        self.reported = Instant::now();
+        self.send_position(1).await
+    }
+
+    /// Reports the position, up to which the database need not keep its log; it answers where the last byte is 1.
+    async fn send_position(&mut self, asks: u8) -> Result<(), String> {
         let now = i64::try_from(clock::wall().0).unwrap_or(0).saturating_mul(1_000_000) - EPOCH;
         let mut status = vec![b'r'];
         for _ in ["written", "flushed", "applied"] {
             status.extend(self.position.to_be_bytes());
         }
         status.extend(now.to_be_bytes());
-        status.push(1);
+        status.push(asks);
         let mut out = BytesMut::new();
         CopyData::new(&status[..]).map_err(|it| broken(&it))?.write(&mut out);
-        self.reported = Instant::now();
         self.send(&out).await
     }
 
