@@ -1,5 +1,6 @@
 //! Failures of exchanges with an origin: the cause, the status for the client, and the sentence.
 
+use larder_wire::fastcgi::BadRecord;
 use larder_wire::message::BadResponse;
 use std::borrow::Cow;
 
@@ -22,6 +23,10 @@ pub enum OriginError {
     BadHead(BadResponse),
     /// Its body is not valid: a broken chunk, or more bytes than announced.
     BadBody,
+    /// Its records are not those of FastCGI.
+    BadRecord(BadRecord),
+    /// The application ended the request with this status, other than 0.
+    ApplicationFailed(u32),
     /// More interim responses than allowed.
     InterimFlood,
     /// Every connection is in use and waiting took too long.
@@ -87,6 +92,8 @@ impl OriginError {
             | Self::ProgramEnded(_)
             | Self::BadHead(_)
             | Self::BadBody
+            | Self::BadRecord(_)
+            | Self::ApplicationFailed(_)
             | Self::InterimFlood => 502,
         }
     }
@@ -152,6 +159,17 @@ impl OriginError {
             Self::BadBody => {
                 "the response body of the origin has invalid chunks, or is longer than its Content-Length"
             }
+            Self::BadRecord(why) => {
+                return Cow::Owned(format!(
+                    "the response is not valid FastCGI: {}",
+                    bad_record_sentence(*why)
+                ));
+            }
+            Self::ApplicationFailed(status) => {
+                return Cow::Owned(format!(
+                    "the application ended the request with status {status}; its error output may name the reason"
+                ));
+            }
             Self::Refused => "the origin refused the request without processing it",
             Self::NotHttp2 => "the origin violated the HTTP/2 protocol, or does not support it",
             Self::Unrepresentable => "the request cannot be represented in HTTP/2",
@@ -177,6 +195,17 @@ fn bad_response_sentence(why: BadResponse) -> &'static str {
         BadResponse::TooManyFields => "its head has too many fields",
         BadResponse::Length => "its Content-Length is invalid or contradictory",
         BadResponse::TransferEncoding => "its Transfer-Encoding is not supported",
+    }
+}
+
+fn bad_record_sentence(why: BadRecord) -> &'static str {
+    match why {
+        BadRecord::Version => {
+            "a record has another version; an HTTP server needs http:// in proxy.to, an application of SCGI or uWSGI scgi:// or uwsgi://"
+        }
+        BadRecord::Request => "a record belongs to another request",
+        BadRecord::Kind => "a record has a type that applications do not send",
+        BadRecord::Length => "the record at its end has another length",
     }
 }
 

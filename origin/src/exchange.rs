@@ -477,7 +477,9 @@ impl ExchangeState {
                 Err(error) => {
                     let repeats = match error {
                         OriginError::Refused => self.may_repeat_refused(),
-                        OriginError::Disconnected | OriginError::NotHttp2 => self.may_repeat(),
+                        OriginError::Disconnected
+                        | OriginError::ApplicationFailed(_)
+                        | OriginError::NotHttp2 => self.may_repeat(),
                         _ => false,
                     };
                     if repeats {

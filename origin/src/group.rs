@@ -373,7 +373,9 @@ impl GroupAttempt {
         let is_retried = match error {
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
             OriginError::Busy | OriginError::Refused | OriginError::NotHttp2 => true,
-            OriginError::Disconnected | OriginError::BlockUnanswered(_) => true,
+            OriginError::Disconnected
+            | OriginError::BlockUnanswered(_)
+            | OriginError::ApplicationFailed(_) => true,
             OriginError::Timeout(_) | OriginError::Status(_) => true,
             OriginError::NoDescriptor
             | OriginError::ProgramEnded(_)
@@ -384,6 +386,7 @@ impl GroupAttempt {
             | OriginError::VariablesTooLarge
             | OriginError::BadHead(_)
             | OriginError::BadBody
+            | OriginError::BadRecord(_)
             | OriginError::InterimFlood => false,
         };
         is_retried

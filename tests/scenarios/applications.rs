@@ -267,6 +267,47 @@ fn malformed_responses_are_502() {
     }
 }
 
+#[test]
+fn the_log_names_the_cause_of_each_malformed_response() {
+    let whole = |output: &str| Dialect::FastCgi.whole(output);
+    let renumbered = |at: usize, to: u8| {
+        let mut it = whole("X: 1\r\n\r\nhello");
+        it[at] = to;
+        it
+    };
+    let cases = [
+        (renumbered(0, 2), "a record has another version"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(),
+            "an HTTP server needs http:// in proxy.to",
+        ),
+        (renumbered(3, 2), "a record belongs to another request"),
+        (renumbered(1, 9), "a record has a type that applications do not send"),
+        (record(3, &[0; 7]), "the record at its end has another length"),
+        (record(3, &[0, 0, 0, 7, 0, 0, 0, 0]), "the application ended the request with status 7"),
+        (whole("Status: 600\r\n\r\n"), "its status line is malformed"),
+        (whole("no field\r\n\r\n"), "a header line is malformed"),
+        (
+            [record(6, &[b'x'; 40_000]), record(6, &[b'x'; 40_000])].concat(),
+            "its head is larger than proxy.head_size allows",
+        ),
+        (record(6, b"X: 1\r\n"), "closed the connection before its response was complete"),
+    ];
+    let answers: Vec<Vec<u8>> = cases.iter().map(|it| it.0.clone()).collect();
+    let application = VariablesApplication::new(Dialect::FastCgi, move |it| {
+        answers[it.value("QUERY_STRING").parse::<usize>().unwrap()].clone()
+    });
+    let larder = larder(&application, "[log]\nerror = \"error.log\"");
+    for (number, (_, why)) in cases.iter().enumerate() {
+        // The log has a failure of an origin once a second.
+        larder.pass(2000);
+        assert_eq!(502, get(&larder, &format!("/a?{number}")).status, "{why}");
+        let log = larder.error_log();
+        let last = log.lines().rfind(|it| it.contains("origin-failed")).unwrap_or_default();
+        assert!(last.contains(why), "{why}: {log}");
+    }
+}
+
 /// A variable of FastCGI and SCGI may have more bytes than a record or a length of 16 bits.
 #[test]
 fn variables_beyond_65535_bytes_arrive_whole() {

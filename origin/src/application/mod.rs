@@ -143,7 +143,7 @@ impl ApplicationExchange {
             if self.end.is_some() {
                 return Ok(None);
             }
-            match self.records.step(buffer).map_err(|_| OriginError::BadBody)? {
+            match self.records.step(buffer).map_err(OriginError::BadRecord)? {
                 RecordStep::More { consumed } => {
                     buffer.advance(consumed);
                     return Ok(None);
@@ -174,7 +174,7 @@ impl ApplicationExchange {
         match end {
             FastCgiEnd::Complete => self.output.end().map(|it| Event::End(it, None)),
             // Its output may be cut: it is not passed off as whole.
-            FastCgiEnd::Failed(_) => Err(OriginError::Disconnected),
+            FastCgiEnd::Failed(status) => Err(OriginError::ApplicationFailed(status)),
             FastCgiEnd::Rejected(_) => Err(OriginError::Refused),
         }
     }

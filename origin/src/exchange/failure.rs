@@ -19,6 +19,8 @@ impl ExchangeState {
             OriginError::BadHead(BadResponse::TooManyFields) => counters.origin_too_many_fields.add(1),
             OriginError::BadHead(_)
             | OriginError::BadBody
+            | OriginError::BadRecord(_)
+            | OriginError::ApplicationFailed(_)
             | OriginError::NotHttp2
             | OriginError::Disconnected
             | OriginError::BlockUnanswered(_)

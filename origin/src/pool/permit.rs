@@ -111,6 +111,7 @@ impl Permit {
         let counts = match error {
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
             OriginError::Disconnected | OriginError::Timeout(_) | OriginError::Status(_) => true,
+            OriginError::ApplicationFailed(_) => true,
             OriginError::NoDescriptor
             | OriginError::Busy
             | OriginError::Ejected
@@ -124,6 +125,7 @@ impl Permit {
             | OriginError::ProgramEnded(_)
             | OriginError::BadHead(_)
             | OriginError::BadBody
+            | OriginError::BadRecord(_)
             | OriginError::InterimFlood => false,
         };
         if counts {
