@@ -36,8 +36,9 @@ export function go(view: string, params: Record<string, string> = {}): void {
   location.hash = `#/${view}${text ? `?${text}` : ''}`;
 }
 
-/** Writes the view's state into the address, without a step in the history. */
+/** Writes the view's state into the address, without a step in the history; not once the address names another view, which is about to be opened. */
 export function note(view: string, params: Record<string, string>): void {
+  if ((place().view || 'overview') !== view) return;
   const kept = Object.entries(params).filter(([, it]) => it !== '');
   const text = new URLSearchParams(kept).toString();
   history.replaceState(null, '', `#/${view}${text ? `?${text}` : ''}`);
