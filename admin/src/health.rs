@@ -3,6 +3,7 @@
 
 mod recorded;
 
+use super::history::CONTINUED;
 use super::requester::Requester;
 use super::{Admin, AdminRequest, AdminResponse};
 use larder_config::summary::summary;
@@ -11,9 +12,10 @@ use larder_counters::Counters;
 use larder_observe::log::AccessLog;
 use larder_origin::OriginState;
 use larder_semantics::health::{
-    CLIENT_LIMITS, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge,
-    HealthReport, HealthWord, Http3Fact, LIMITS, LogFact, MaintenanceFact, MemcachedFact, OriginAnswers,
-    OriginFact, PastFact, RepeatedPurgeFact, RouteCountFact, RouteFact, UnreachableFact,
+    CLIENT_LIMITS, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, FindingKind, HealthFacts,
+    HealthFinding, HealthJudge, HealthReport, HealthWord, Http3Fact, LIMITS, LogFact, MaintenanceFact,
+    MemcachedFact, OriginAnswers, OriginFact, PastFact, RepeatedPurgeFact, RouteCountFact, RouteFact, Severity,
+    UnreachableFact,
 };
 use larder_semantics::miss_reason::MissReason;
 use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
@@ -28,7 +30,7 @@ use larder_transport::listener::Listen;
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,8 +43,9 @@ macro_rules! health {
         r#"{"type":"object","required":["word","sentence","findings","left_out"],"properties":{
 "word":{"type":"string","enum":["healthy","degraded","failing"]},"sentence":{"type":"string","description":"the word, the worst finding, and the names of the others; times are UTC"},
 "left_out":{"type":"integer","description":"findings beyond 50"},
-"findings":{"type":"array","description":"the worst first","items":{"type":"object","required":["name","severity","what","since","evidence","effect","sentence","remedy","view"],"properties":{
-"name":{"type":"string"},"severity":{"type":"string","enum":["failing","degraded","notice"]},"what":{"type":"string"},"since":{"type":["integer","null"],"description":"Unix time"},
+"findings":{"type":"array","description":"the worst first","items":{"type":"object","required":["name","severity","what","since","times","first","evidence","effect","sentence","remedy","view"],"properties":{
+"name":{"type":"string"},"severity":{"type":"string","enum":["failing","degraded","notice"]},"what":{"type":"string"},"since":{"type":["integer","null"],"description":"Unix time; of a fault that stood before the last start, from the history"},
+"times":{"type":"integer","description":"how often it has begun lately"},"first":{"type":["integer","null"],"description":"the first of several times"},
 "evidence":{"type":"string"},"effect":{"type":"string"},"sentence":{"type":"string","description":"all of these; times are UTC"},"remedy":{"type":"string"},
 "view":{"type":"string","description":"the view of the page that shows it"}}}}}}"#
     };
@@ -68,6 +71,8 @@ pub struct HealthState {
     values: RefCell<Option<Values>>,
     changed: RefCell<Option<PastFact>>,
     logs: RefCell<Vec<Arc<AccessLog>>>,
+    /// The events of the findings of the last look that the history marks.
+    faults: RefCell<BTreeSet<String>>,
 }
 
 /// An event of now.
@@ -136,6 +141,11 @@ impl HealthState {
         Some(LogFact { name: found.target_name(), why: found.failure().unwrap_or_default() })
     }
 
+    /// The findings of the last look that are events of the history.
+    pub(super) fn faults(&self) -> BTreeSet<String> {
+        self.faults.borrow().clone()
+    }
+
     /// The snapshot of the RAM tier could not be read at the start.
     pub fn not_restored(&self, why: &str) {
         self.snapshot.replace(Some(now(why)));
@@ -172,7 +182,16 @@ impl Admin {
     /// The state now.
     pub fn look_at_health(&self) -> HealthReport {
         let facts = self.health_facts();
-        let report = self.health.judge.borrow_mut().look(&facts);
+        let mut judge = self.health.judge.borrow_mut();
+        let mut report = judge.look(&facts);
+        if facts.at < CONTINUED * 1000 {
+            judge.continue_from(|event| self.stood_earlier(fault_of(event)));
+        }
+        for it in &mut report.findings {
+            it.repeated = self.repeated(fault_of(&it.event()));
+        }
+        let marked = report.findings.iter().filter(|it| is_marked(it));
+        self.health.faults.replace(marked.map(HealthFinding::event).collect());
         self.health.word.set(report.word);
         self.report_to_nodes(&report);
         report
@@ -317,9 +336,27 @@ impl Admin {
     /// `cache.disk.size`, if the disk tier has dropped pages since the start because it was reached.
     pub(super) fn full_disk(&self) -> Option<u64> {
         let of = self.counter_sums();
-        let is_full = of("disk_segments_dropped") > of("disk_device_full_drops");
+        // On a full device a larger size gains nothing.
+        let is_cramped = self.gateway.tiers.disk.as_ref().is_some_and(|it| it.is_cramped());
+        let is_full = !is_cramped && of("disk_segments_dropped") > of("disk_device_full_drops");
         self.live.borrow().config.disk.as_ref().filter(|_| is_full).map(|it| it.size)
     }
+}
+
+/// The fault of an event in the history: of an origin its name.
+fn fault_of(event: &str) -> &str {
+    let origin = event.strip_prefix("origin ").and_then(|it| it.strip_suffix(" is down"));
+    origin.unwrap_or(event)
+}
+
+/// Whether the beginning and the end of a finding are events of the history. Origins and refused configurations have events of their own, and
+/// conditions without a beginning are none.
+fn is_marked(it: &HealthFinding) -> bool {
+    let has_own = matches!(
+        it.kind,
+        FindingKind::NoOrigin | FindingKind::OriginDown | FindingKind::ConfigurationRefused
+    );
+    it.kind.row().severity > Severity::Notice && it.since.is_some() && !has_own
 }
 
 fn origin_fact(live: &Live, at: usize) -> OriginFact {
@@ -551,10 +588,11 @@ fn certificates(book: &CertificateRegistry, now: i64) -> Vec<CertificateFact> {
 
 /// The state in JSON.
 pub(super) fn json_of(report: &HealthReport) -> Value {
-    let finding = |it: &larder_semantics::health::HealthFinding| {
+    let finding = |it: &HealthFinding| {
         let row = it.kind.row();
         json!({
             "name": row.name, "severity": row.severity.name(), "what": it.what, "since": it.since,
+            "times": it.repeated.map_or(1, |it| it.0), "first": it.repeated.map(|it| it.1),
             "evidence": it.evidence, "effect": it.effect, "sentence": it.sentence(report.now),
             "remedy": row.remedy, "view": it.view,
         })

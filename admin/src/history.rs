@@ -22,6 +22,7 @@ use larder_semantics::secret;
 use larder_server::route_stats::{ConfigScopes, Drained};
 use larder_stdx::clock;
 use larder_wire::history::HistoryRecord;
+pub use marks::CONTINUED;
 use marks::{EventCounts, HistoryMark, MarkKind, MarkList};
 use minutes::{RouteMinutes, URLS, UrlCount};
 use rings::{SampleRings, StepEnd};
@@ -63,8 +64,9 @@ pub const HISTORY: &str = r#"{"type":"object","required":["now","step","columns"
 "now":{"type":"integer","description":"Unix time"},"step":{"type":"integer","description":"seconds between samples"},
 "columns":{"type":"array","description":"of samples; at is the end of the step (Unix time), millis its length; counts are those of the step, durations those of the minute before its end, 0 without any, and of joined samples the longest","items":{"type":"string"}},
 "samples":{"type":"array","description":"the oldest first; values are exact below 4096, and within 1/4096 above","items":{"type":"array","items":{"type":"integer"}}},
-"marks":{"type":"array","description":"events, the oldest first","items":{"type":"object","required":["at","kind","what"],"properties":{
-"at":{"type":"integer","description":"Unix time"},"kind":{"type":"string","enum":["start","stop","upgrade","reload","refused","purge","down","up","drain","restore","certificate"]},"what":{"type":"string"}}}},
+"marks":{"type":"array","description":"events, the oldest first","items":{"type":"object","required":["at","kind","what","last","count"],"properties":{
+"at":{"type":"integer","description":"Unix time"},"kind":{"type":"string","enum":["start","stop","upgrade","reload","refused","purge","down","up","fault","over","drain","restore","certificate"]},"what":{"type":"string"},
+"last":{"type":"integer","description":"Unix time of the last of several events with this text"},"count":{"type":"integer","description":"their number"}}}},
 "kept":{"type":"object","required":["in"],"description":"whether the history outlives this process","properties":{
 "in":{"enum":["file","ram"]},"path":{"type":"string"},"bytes":{"type":"integer"},"why":{"type":"string","description":"why it is in RAM alone, or why the last write failed"}}}}}"#;
 
@@ -234,7 +236,10 @@ impl HistoryState {
         if all || !history.has_columns {
             rings::columns_record().write(&mut out);
         }
-        let mark = |it: &HistoryMark| HistoryRecord::Mark(it.at, it.kind.name().to_owned(), it.what.clone());
+        let mark = |it: &HistoryMark| {
+            let (at, kind) = it.stored();
+            HistoryRecord::Mark(at, kind, it.what.clone())
+        };
         let minutes: Vec<_> =
             if all { history.minutes.all().collect() } else { history.minutes.unsaved(false) };
         if all {
@@ -362,11 +367,11 @@ impl Admin {
         };
         let now = clock::wall().0;
         let samples: Vec<Value> = history.rings.read(step, since, now).into_iter().map(sample).collect();
-        let is_due = |it: &&HistoryMark| (rings::past(since, now) + 1..=now).contains(&it.at);
+        let is_due = |it: &&HistoryMark| (rings::past(since, now) + 1..=now).contains(&it.last);
         let mut marks: Vec<&HistoryMark> = history.marks.iter().filter(is_due).collect();
         marks.sort_by_key(|it| it.at);
-        let marks: Vec<Value> =
-            marks.iter().map(|it| json!({ "at": it.at, "kind": it.kind.name(), "what": it.what })).collect();
+        let mark = |it: &&HistoryMark| json!({ "at": it.at, "kind": it.kind.name(), "what": it.what, "last": it.last, "count": it.count });
+        let marks: Vec<Value> = marks.iter().map(mark).collect();
         let columns: Vec<&str> = ["at", "millis"].into_iter().chain(columns::names()).collect();
         AdminResponse::Json(
             200,
@@ -386,7 +391,7 @@ impl Admin {
         let mut history = state.history.borrow_mut();
         let history = &mut *history;
         state.connect(history);
-        history.marks.record(wall, self.event_counts(scopes));
+        history.marks.record(wall, uptime / 1000, self.event_counts(scopes));
         let urls = state.urls.borrow_mut().take();
         if let Some(urls) = urls {
             history.minutes.urls(&urls);
@@ -429,6 +434,17 @@ impl Admin {
         }
     }
 
+    /// When a fault began that stood at the end of the process before; an origin is a fault by its name.
+    pub(super) fn stood_earlier(&self, fault: &str) -> Option<u64> {
+        let history = self.history.history.borrow();
+        history.marks.earlier().find(|it| it.0 == fault).map(|it| it.1)
+    }
+
+    /// The number of a fault's beginnings and the first of them, if it returns lately.
+    pub(super) fn repeated(&self, fault: &str) -> Option<(u32, u64)> {
+        self.history.history.borrow().marks.repeated(fault, clock::wall().0)
+    }
+
     fn event_counts(&self, scopes: &ConfigScopes) -> EventCounts {
         let sum = |of: fn(&Counters) -> &larder_counters::table::Counter| self.totals.sum_of(of);
         let origins = scopes.origins.iter();
@@ -443,6 +459,7 @@ impl Admin {
             origins: origins
                 .map(|it| (it.name.clone(), (is_down(it), it.drained_by() == Some(Drained::ByOperator))))
                 .collect(),
+            faults: self.health.faults(),
         }
     }
 

@@ -96,15 +96,26 @@ pub struct HealthFinding {
     pub effect: String,
     /// The view of the page that shows it, as in the address of the page; the value is not escaped.
     pub view: String,
+    /// If it has begun several times lately: how often, and the first time, Unix seconds.
+    pub repeated: Option<(u32, u64)>,
 }
 
 impl HealthFinding {
+    /// The part and its state without figures: the same each time that it begins.
+    #[must_use]
+    pub fn event(&self) -> String {
+        event_of(&self.what)
+    }
+
     /// The finding as a clause; times are in UTC, with the date if it is not that of `now`.
     #[must_use]
     pub fn sentence(&self, now: u64) -> String {
         let mut out = self.what.clone();
         if let Some(since) = self.since {
             let _ = write!(out, " since {}", utc(since, now));
+        }
+        if let Some((count, first)) = self.repeated {
+            let _ = write!(out, ", {count} times since {}", utc(first, now));
         }
         if !self.evidence.is_empty() {
             let _ = write!(out, " ({})", self.evidence);
@@ -114,6 +125,22 @@ impl HealthFinding {
         }
         out
     }
+}
+
+/// The longest event, bytes.
+const MOST_EVENT: usize = 100;
+
+/// The part and its state without the share of something, such as `12 % of`, and not too long.
+fn event_of(what: &str) -> String {
+    let words: Vec<&str> = what.split(' ').collect();
+    let is_share = |it: &[&str]| it[0].parse::<u64>().is_ok() && it[1..] == ["%", "of"];
+    let mut event = match words.windows(3).position(is_share) {
+        Some(at) => [&words[..at], &words[at + 3..]].concat().join(" "),
+        None => what.to_owned(),
+    };
+    let end = (0..=MOST_EVENT.min(event.len())).rev().find(|it| event.is_char_boundary(*it));
+    event.truncate(end.unwrap_or(0));
+    event
 }
 
 /// A time of day in UTC, with day and month if they are not those of `now`.
@@ -266,6 +293,11 @@ impl HealthJudge {
         HealthReport { now: facts.now, word, findings, left_out }
     }
 
+    /// A condition that stood when the process before ended began then, at the time that `earlier` has for its event, unless it is new.
+    pub fn continue_from(&mut self, earlier: impl Fn(&str) -> Option<u64>) {
+        self.held.continue_from(earlier);
+    }
+
     /// A reload drops the counters of routes and adds others: the sums of earlier readings change by the same amounts, so that the last
     /// minute keeps its events, those of removed routes included. `moved` has the new position of a route that keeps its counters.
     pub fn reload(&mut self, before: &ConfigSums, after: &ConfigSums, moved: impl Fn(u32) -> Option<u32>) {
@@ -372,7 +404,7 @@ impl HealthJudge {
     fn finding(&self, it: Condition) -> HealthFinding {
         let since = match it.since {
             Beginning::Seen => self.held.since(&it.subject),
-            Beginning::At(time) => Some(time),
+            Beginning::At(time) => Some(self.held.earlier(&it.subject).map_or(time, |it| it.min(time))),
             Beginning::Unstated => None,
         };
         let evidence = match it.evidence.is_empty() {
@@ -387,6 +419,7 @@ impl HealthJudge {
             evidence: short(&evidence),
             effect: it.effect,
             view,
+            repeated: None,
         }
     }
 }

@@ -594,3 +594,32 @@ fn the_worst_requests_are_kept_without_hits_and_credentials() {
     let answer = explained(&failed[0]);
     assert!(answer.status == 400 && answer.text().contains("has parts that are hidden"), "{answer:?}");
 }
+
+/// After a restart, a fault that had stood before it had the time of the restart, and was marked once more.
+#[test]
+fn a_fault_that_stood_before_a_restart_keeps_its_time() {
+    let kept = Kept::new();
+    let dead = crate::harness::closed_address();
+    let top = format!("cache.fleet.servers = [\"{}\"]", dead.1);
+    let since = |larder: &Larder| {
+        larder.get("/absent");
+        let state = asked(larder, "/api/v1/health");
+        let found = state["findings"].as_array().unwrap().iter().find(|it| it["name"] == "memcached-down");
+        found.map(|it| it["since"].as_u64().unwrap())
+    };
+    let faults = |larder: &Larder| {
+        let all = marks(&history(larder, 0)).into_iter();
+        all.filter(|it| it.0 == "fault" && it.1.contains("memcached server")).collect::<Vec<_>>()
+    };
+    let larder = kept.start_with(&top);
+    until("it is down", || since(&larder).is_some());
+    let began = since(&larder);
+    until("it is marked", || faults(&larder).len() == 1);
+    larder.advance(600);
+    kept.goes_on_after(&larder);
+    stop(larder);
+    let larder = kept.start_with(&top);
+    until("it is down still", || since(&larder).is_some());
+    until("its time is that of before", || since(&larder) == began);
+    assert_eq!(1, faults(&larder).len(), "{:?}", faults(&larder));
+}

@@ -135,14 +135,18 @@ class History {
     const steps = kept.samples.map((it) => stepOf(kept.columns, it));
     // After larder's clock was set back it returns all, and what the page has is from the future.
     series.take(steps, since !== null && since > kept.now ? null : since, this.skew);
-    const marks = kept.marks.map((it) => ({ ...it, at: it.at + this.skew }));
-    const isNew = (it: Mark): boolean => !this.marks.some((other) => Math.abs(other.at - it.at) < 1 && other.what === it.what);
-    const more = marks.filter(isNew);
-    this.marks = [...this.marks, ...more].sort((a, b) => a.at - b.at).slice(-MOST);
+    const marks = kept.marks.map((it) => ({ ...it, at: it.at + this.skew, last: (it.last ?? it.at) + this.skew }));
+    const isSame = (a: Mark, b: Mark): boolean => Math.abs(a.at - b.at) < 1 && a.what === b.what;
+    const more = marks.filter((it) => !this.marks.some((other) => isSame(it, other) && other.count === it.count));
+    // An event that repeats takes the place of the earlier ones, and so does the last end of a fault.
+    const isKept = (it: Mark): boolean => !more.some((other) => isSame(it, other) || ((other.kind === 'up' || other.kind === 'over') && other.what === it.what));
+    this.marks = [...this.marks.filter(isKept), ...more].sort((a, b) => last(a) - last(b)).slice(-MOST);
     this.kept = kept.kept ?? null;
     if (steps.length || more.length) this.version += 1;
   }
 }
+
+const last = (it: Mark): number => it.last ?? it.at;
 
 function stepOf(columns: string[], values: number[]): Step {
   const of = (name: string): number => values[columns.indexOf(name)] ?? 0;

@@ -303,8 +303,9 @@ impl LoadedHistory {
             HistoryRecord::Columns(names) => self.rows.columns(&names),
             HistoryRecord::Rows(step, rows) => self.rows.add(step, &rows),
             HistoryRecord::Mark(at, kind, what) => {
-                let Some(kind) = MarkKind::named(&kind) else { return };
-                push(&mut self.marks, HistoryMark { at, kind, what }, MARKS);
+                // Of a fault that returns there are many records.
+                let mark = HistoryMark::read(at, &kind, what);
+                mark.into_iter().for_each(|it| push(&mut self.marks, it, 16 * MARKS));
             }
             HistoryRecord::Minute(minute) => push(&mut self.minutes, minute, MOST_LOADED),
             HistoryRecord::Request(request) => push(&mut self.requests, request, MOST_LOADED),
@@ -313,7 +314,7 @@ impl LoadedHistory {
 
     /// The time of the last record, Unix seconds; 0 without any.
     pub fn latest(&self) -> u64 {
-        self.rows.latest().max(self.marks.last().map_or(0, |it| it.at))
+        self.rows.latest().max(self.marks.last().map_or(0, |it| it.last))
     }
 
     /// Whether the process before has stopped by itself: its stop is the last that is known of it.

@@ -1,6 +1,7 @@
 //! The conditions of the last reading: a finding begins and ends by them.
 
 use super::condition::Condition;
+use super::event_of;
 use super::facts::HealthFacts;
 use super::table::FindingKind;
 
@@ -12,8 +13,12 @@ pub(super) struct HeldConditions(Vec<HeldCondition>);
 pub(super) struct HeldCondition {
     subject: String,
     pub kind: FindingKind,
+    /// Its event ([`event_of`]).
+    event: String,
     /// Unix seconds.
     since: u64,
+    /// Its beginning in the process before, Unix seconds.
+    earlier: Option<u64>,
     /// Milliseconds of the monotonic clock.
     at: u64,
     evidence: String,
@@ -32,6 +37,8 @@ impl HeldConditions {
             HeldCondition {
                 subject: it.subject.clone(),
                 kind: it.kind,
+                event: before.map_or_else(|| event_of(&it.what), |it| it.event.clone()),
+                earlier: before.and_then(|it| it.earlier),
                 since: before.map_or(facts.now, |it| it.since),
                 at: before.map_or(facts.at, |it| it.at),
                 evidence: evidence.clone(),
@@ -45,7 +52,17 @@ impl HeldConditions {
     }
 
     pub fn since(&self, subject: &str) -> Option<u64> {
-        self.of(subject).map(|it| it.since)
+        self.of(subject).map(|it| it.earlier.unwrap_or(it.since))
+    }
+
+    pub fn earlier(&self, subject: &str) -> Option<u64> {
+        self.of(subject)?.earlier
+    }
+
+    pub fn continue_from(&mut self, earlier: impl Fn(&str) -> Option<u64>) {
+        for it in self.0.iter_mut().filter(|it| it.earlier.is_none()) {
+            it.earlier = earlier(&it.event);
+        }
     }
 
     pub fn evidence(&self, subject: &str) -> String {

@@ -725,3 +725,42 @@ fn http3_that_no_client_uses_is_a_notice_after_an_hour() {
     assert_eq!("Healthy", judge.look(&facts(3_611, 1, 2_101)).sentence());
     assert_eq!("Healthy", judge.look(&at(3_612)).sentence());
 }
+
+/// After a restart, a fault that had stood before it had the time of the restart.
+#[test]
+fn a_condition_that_stood_before_the_start_keeps_its_time() {
+    let with = |why: &str, second: u64| HealthFacts {
+        origins: vec![origin("a", why), origin("b", "")],
+        routes: vec![route("r/", &[0, 1])],
+        ..at(second)
+    };
+    let mut judge = HealthJudge::default();
+    judge.look(&with("timeout", 5));
+    judge.continue_from(|event| (event == "origin a is down").then_some(NOW - 3600));
+    let since = |report: &HealthReport| report.findings.first().and_then(|it| it.since);
+    assert_eq!(Some(NOW - 3600), since(&judge.look(&with("timeout", 6))));
+    assert_eq!(None, since(&judge.look(&with("", 7))));
+    assert_eq!(Some(NOW + 60), since(&judge.look(&with("timeout", 60))), "a new one");
+}
+
+#[test]
+fn an_event_is_the_same_each_time_that_it_begins() {
+    for (what, expect) in [
+        ("the purge log is not followed", "the purge log is not followed"),
+        ("12 % of the responses are server errors", "the responses are server errors"),
+        (
+            "origin a answers 50 % of its requests with server errors",
+            "origin a answers its requests with server errors",
+        ),
+        (&*"ä".repeat(80), &*"ä".repeat(50)),
+    ] {
+        assert_eq!(expect, event_of(what));
+    }
+    let mut finding =
+        settled(&HealthFacts { disk: disk(Some("it is gone"), false, false), ..at(0) }).findings.remove(0);
+    finding.repeated = Some((5, NOW - 60));
+    assert_eq!(
+        "the disk tier is off since 02:46:11 UTC, 5 times since 02:45:11 UTC (it is gone); responses are stored in RAM only",
+        finding.sentence(NOW)
+    );
+}

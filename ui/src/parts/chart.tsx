@@ -76,6 +76,8 @@ const isolatedPoints = (it: uPlot, series: number): number[] => {
   return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
 };
 
+const isWrong = (it: Mark): boolean => ['down', 'fault', 'refused'].includes(it.kind);
+
 /** A dashed line at each mark, red where something fails from then on. */
 function drawMarks(it: uPlot, marks: Mark[]): void {
   const { left, top, width, height } = it.bbox;
@@ -83,7 +85,7 @@ function drawMarks(it: uPlot, marks: Mark[]): void {
   for (const mark of marks) {
     const x = Math.round(it.valToPos(mark.at, 'x', true));
     if (x < left || x > left + width) continue;
-    const wrong = mark.kind === 'down' || mark.kind === 'refused';
+    const wrong = isWrong(mark);
     it.ctx.strokeStyle = it.ctx.fillStyle = colour(wrong ? '--bad' : '--text-soft');
     it.ctx.lineWidth = devicePixelRatio;
     it.ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
@@ -223,7 +225,7 @@ export function Chart(props: Props): JSX.Element {
   const shown = hover ?? at.length - 1;
   const now = series.map((it) => it.values[shown] ?? null);
   const latest = series.map((it) => `${it.label} ${formatted(it.values.at(-1) ?? null, figure)}`).join(', ');
-  const seen = marks.filter((it) => it.at >= from && it.at <= to);
+  const seen = marks.filter((it) => (it.last ?? it.at) >= from && it.at <= to);
   return (
     <figure class="chart" aria-label={title}>
       <div ref={box} class="plot" role="img" aria-label={`${title} over time. Now: ${latest}.`} />
@@ -277,8 +279,9 @@ function Marks({ of }: { of: Mark[] }): JSX.Element | null {
   return (
     <ul class={all ? 'marks all' : 'marks'} aria-label="Events in the time shown">
       {(all ? of : of.slice(0, SHOWN)).map((it) => (
-        <li key={`${it.at} ${it.what}`} class={it.kind === 'down' || it.kind === 'refused' ? 'bad' : ''}>
+        <li key={`${it.at} ${it.what}`} class={isWrong(it) ? 'bad' : ''}>
           <span class="num">{when(it.at)}</span> {it.what}
+          {it.count! > 1 && `, ${it.count} times, last at ${when(it.last!)}`}
         </li>
       ))}
       {more > 0 && (

@@ -35,6 +35,7 @@ function Sentence({ of }: { of: Finding }): JSX.Element {
     <>
       <a href={href}>{marked(of.what)}</a>
       {of.since !== null && ` since ${local(of.since)}`}
+      {of.first && `, ${of.times} times since ${local(of.first)}`}
       {of.evidence && <> (<Linked text={of.evidence} />)</>}
       {of.effect && <>; <Linked text={of.effect} /></>}
     </>
