@@ -2,21 +2,19 @@
 //! counted facts, and the JSON.
 
 use super::config::{self, RecentTroubles, RouteEvidence, RoutePlace, change};
+use super::recent_counts::{RecentCounts, RecentRoute, RouteCounts};
 use super::{Admin, AdminResponse};
 use larder_config::{Config, RouteConfig, memory_left};
 use larder_counters::CookieNames;
-use larder_semantics::advice::{
-    self, Advice, AdviceFacts, CountedRoute, Finding, ReasonCount, SafeChange, SafeSetting,
-};
+use larder_semantics::advice::{self, Advice, AdviceFacts, CountedRoute, Finding, SafeChange, SafeSetting};
 use larder_semantics::cookies;
 use larder_semantics::field::Field;
 use larder_semantics::key::QueryPolicy;
 use larder_semantics::miss_reason::MissReason;
-use larder_semantics::policy::CredentialUse;
+use larder_semantics::policy::{CredentialUse, Policy};
 use larder_semantics::trial::evidence::{CookieSharing, EqualForAll};
 use larder_semantics::trial::facts;
 use larder_server::live::Live;
-use larder_server::route_stats::{AdviceSums, ConfigScopes, ReasonSum};
 use larder_stdx::clock;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -26,12 +24,13 @@ use std::time::Duration;
 
 /// The response.
 pub(super) const ADVICE: &str = concat!(
-    r#"{"type":"object","required":["now","uptime","statistics","findings","uncached"],"properties":{
-"now":{"type":"integer"},"uptime":{"type":"integer"},"statistics":{"enum":["on","off"]},
-"findings":{"type":"array","description":"stored responses in doubt first, then those that save requests, most requests first","items":{"type":"object","required":["name","sentence","route","saves","requests","per_hour","origin_us","from","changes"],"properties":{
+    r#"{"type":"object","required":["now","uptime","seconds","statistics","findings","uncached"],"properties":{
+"now":{"type":"integer"},"uptime":{"type":"integer"},"seconds":{"type":"integer","description":"the time in which requests were counted: the last 30 to 60 minutes"},"statistics":{"enum":["on","off"]},
+"findings":{"type":"array","description":"stored responses in doubt first, then those that save requests, most requests first","items":{"type":"object","required":["name","sentence","route","saves","requests","seconds","per_hour","origin_us","from","changes"],"properties":{
 "name":{"type":"string"},"sentence":{"type":"string"},"route":{"type":["string","null"],"description":"null for a finding about the server"},
 "saves":{"enum":["requests","bytes"],"description":"requests to the origin, or bytes of the counted responses"},
-"requests":{"type":"integer","description":"the requests since the start, or since the last change of the route's settings of the cache, that the changes would have helped, at most; for bytes the stored responses that would be smaller"},
+"requests":{"type":"integer","description":"the counted requests that the changes would have helped, at most; for bytes the stored responses that would be smaller"},
+"seconds":{"type":"integer","description":"the time in which they were counted: as above, or since the last change of the route's settings of the cache"},
 "per_hour":{"type":"integer"},"origin_us":{"type":"integer"},"from":{"type":"string","description":"the counted figure of these requests"},
 "changes":{"type":"array","items":"#,
     change!(),
@@ -57,16 +56,8 @@ pub struct JudgedRequests {
     pub(super) troubles: RefCell<RecentTroubles>,
     /// The evidence that pages are the same for all cookies, by the names of site and route.
     equal: RefCell<HashMap<(String, String), EqualForAll>>,
-    /// The counts of routes whose settings of the cache have changed, at that time.
-    changed: RefCell<HashMap<(String, String), ChangedRoute>>,
-}
-
-/// The counts of a route when its settings of the cache changed: they say nothing about the new ones.
-struct ChangedRoute {
-    /// Unix seconds.
-    at: u64,
-    reasons: Vec<ReasonCount>,
-    sums: AdviceSums,
+    /// The recent counts of routes.
+    pub(super) counts: RecentCounts,
 }
 
 /// The facts of one route.
@@ -76,12 +67,9 @@ struct KnownRoute<'a> {
     place: RoutePlace,
     /// Its position among the scopes.
     scope: usize,
-    reasons: Vec<ReasonCount>,
-    sums: AdviceSums,
-    /// The cookies that it removes although its application sets them, and how often that was.
+    recent: RecentRoute,
+    /// The cookies that it still removes although its application set them lately, and how often that was.
     removed: (Vec<String>, u64),
-    /// The seconds in which this was counted.
-    seconds: u64,
     differs: bool,
     /// The evidence of recent requests.
     evidence: Option<RouteEvidence>,
@@ -91,14 +79,15 @@ struct KnownRoute<'a> {
 
 impl KnownRoute<'_> {
     fn counted(&self) -> CountedRoute<'_> {
+        let RouteCounts { reasons, sums, .. } = &self.recent.counts;
         CountedRoute {
             policy: &self.config.cache,
-            reasons: &self.reasons,
-            analytics: self.sums.analytics,
-            parameters: self.sums.parameters,
-            cookies: self.sums.cookies,
-            plain: self.sums.plain,
-            anonymous: self.sums.anonymous,
+            reasons,
+            analytics: sums.analytics,
+            parameters: sums.parameters,
+            cookies: sums.cookies,
+            plain: sums.plain,
+            anonymous: sums.anonymous,
             removed_cookies: &self.removed.0,
             removals: self.removed.1,
             equal: self.equal(),
@@ -157,6 +146,7 @@ impl Admin {
             tokio::time::sleep(STEP).await;
             let Some(admin) = admin.upgrade() else { return };
             let live = admin.live.borrow().clone();
+            admin.advance_counts(&live);
             let now = clock::monotonic_now().0;
             if now >= EARLY && now.saturating_sub(admin.judged.at.get()) < INTERVAL {
                 continue;
@@ -169,42 +159,16 @@ impl Admin {
         }
     }
 
-    /// Another configuration is in force: counts from before are no evidence about a route whose settings of the cache it changes.
-    pub(super) fn note_changed_routes(&self, before: &Live, after: &Live) {
-        let mut changed = self.judged.changed.borrow_mut();
-        let name = |live: &Live, site: usize, route: &RouteConfig| {
-            (live.scopes.sites[site].name.clone(), route.name.clone())
-        };
-        let routes = |live: &Live| -> Vec<_> {
-            let sites = live.config.sites.iter().enumerate();
-            sites.flat_map(|(site, it)| it.routes.iter().enumerate().map(move |at| (site, at.0))).collect()
-        };
-        let old: HashMap<_, _> = routes(before)
-            .into_iter()
-            .map(|(site, at)| {
-                let route = &before.config.sites[site].routes[at];
-                (name(before, site, route), &route.cache)
-            })
-            .collect();
-        let mut present = HashSet::new();
-        for (site, at) in routes(after) {
-            let (route, scope) = (&after.config.sites[site].routes[at], after.scopes.sites[site].routes[at]);
-            let name = name(after, site, route);
-            if old.get(&name).is_some_and(|it| **it != route.cache) {
-                let reasons = reason_counts(&after.scopes, scope);
-                let sums = after.scopes.advice_of(scope);
-                changed.insert(name.clone(), ChangedRoute { at: clock::wall().0, reasons, sums });
-            }
-            present.insert(name);
-        }
-        // No more entries than routes, after any number of reloads.
-        changed.retain(|name, _| present.contains(name));
+    /// Judges recent requests once more, so that the newest count.
+    pub(super) async fn judge_again(&self, live: &Live) {
+        let _ = self.judged_advice(live).await;
     }
 
-    /// The advice for the requests since the start, or since the settings of the cache of their route changed, with the routes that it is about. A change that would share responses is tried on
-    /// recent requests first.
+    /// The advice for the requests of the last 30 to 60 minutes, or since the settings of the cache of their route changed, with the routes that it is about. A change that would share responses is
+    /// tried on recent requests first.
     async fn judged_advice<'a>(&self, live: &'a Live) -> (Vec<KnownRoute<'a>>, Advice) {
-        let mut known = self.known_routes(&live.config.sites, &live.scopes);
+        self.advance_counts(live);
+        let mut known = self.known_routes(live);
         if let Ok((mut all, troubles)) = self.evidence(self.changed_places(live)).await {
             known.iter_mut().for_each(|it| it.evidence = all.remove(&it.place));
             self.judged.troubles.replace(troubles);
@@ -243,13 +207,10 @@ impl Admin {
 
     /// When the settings of the cache of routes changed, Unix seconds.
     fn changed_places(&self, live: &Live) -> HashMap<RoutePlace, u64> {
-        let changed = self.judged.changed.borrow();
-        let sites = live.config.sites.iter().zip(&live.scopes.sites).enumerate();
-        let routes = sites.flat_map(|(site, (config, scope))| {
-            config.routes.iter().enumerate().map(move |(at, it)| ((site, at), (&scope.name, &it.name)))
-        });
-        let at = |(site, route): (&String, &String)| changed.get(&(site.clone(), route.clone()));
-        routes.filter_map(|(place, name)| Some((place, at(name)?.at))).collect()
+        let sites = live.scopes.sites.iter().enumerate();
+        let places =
+            sites.flat_map(|(site, it)| it.routes.iter().enumerate().map(move |(at, it)| ((site, at), *it)));
+        places.filter_map(|(place, scope)| Some((place, self.settings_changed(scope)?))).collect()
     }
 
     /// The advice for the counts of these routes.
@@ -261,7 +222,7 @@ impl Admin {
             routes: &routes,
             ram_size,
             ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
-            evicted: self.gateway.store.evicted_pages(),
+            needed: self.gateway.store.needed_pages(),
             has_disk: config.disk.is_some(),
             full_disk: self.full_disk(),
             doubt: doubt.as_deref(),
@@ -292,17 +253,17 @@ impl Admin {
     pub(super) async fn advice(&self) -> AdminResponse {
         let live = self.live.borrow().clone();
         let (known, found) = self.judged_advice(&live).await;
-        let uptime = clock::precise_micros() / 1_000_000;
-        let texts = self.advised_texts();
+        let (texts, (_, seconds)) = (self.advised_texts(), self.recent_retries());
         let findings: Vec<Value> = found
             .findings
             .iter()
             .map(|it| {
                 let route = it.route.map(|at| &known[at]);
                 let at = route.map(|it| (it.site, it.config.number));
+                let seconds = route.map_or(seconds, |it| it.recent.seconds);
                 json!({
                     "name": it.kind.name(), "sentence": it.kind.sentence(), "route": route.map(|it| &it.config.name),
-                    "saves": it.kind.saves().name(), "requests": it.requests, "per_hour": per_hour(it.requests, route.map_or(uptime, |it| it.seconds)), "origin_us": it.micros,
+                    "saves": it.kind.saves().name(), "requests": it.requests, "seconds": seconds, "per_hour": per_hour(it.requests, seconds), "origin_us": it.micros,
                     "from": it.kind.figure(),
                     "changes": it.changes.iter().map(|it| config::advised(it, at, texts.as_ref())).collect::<Vec<_>>(),
                 })
@@ -325,33 +286,24 @@ impl Admin {
         AdminResponse::Json(
             200,
             json!({
-                "now": clock::wall().0, "uptime": uptime,
+                "now": clock::wall().0, "uptime": clock::precise_micros() / 1_000_000, "seconds": seconds,
                 "statistics": if live.config.statistics { "on" } else { "off" },
                 "findings": findings, "uncached": uncached,
             }),
         )
     }
 
-    /// The routes of the configuration, each with its counts; one that repeats another is left out.
-    fn known_routes<'a>(
-        &self,
-        sites: &'a [larder_config::SiteConfig],
-        scopes: &ConfigScopes,
-    ) -> Vec<KnownRoute<'a>> {
+    /// The routes of the configuration, each with its recent counts; one that repeats another is left out.
+    fn known_routes<'a>(&self, live: &'a Live) -> Vec<KnownRoute<'a>> {
         let mut known: Vec<KnownRoute<'a>> = Vec::new();
-        let mut seen = vec![false; scopes.routes.len()];
-        for (site, of_site) in sites.iter().enumerate() {
-            for (number, (config, at)) in of_site.routes.iter().zip(&scopes.sites[site].routes).enumerate() {
+        let mut seen = vec![false; live.scopes.routes.len()];
+        for (site, of_site) in live.config.sites.iter().enumerate() {
+            let scopes = of_site.routes.iter().zip(&live.scopes.sites[site].routes);
+            for (number, (config, at)) in scopes.enumerate() {
                 if std::mem::replace(&mut seen[*at], true) {
                     continue;
                 }
-                let (mut sums, mut reasons) = (scopes.advice_of(*at), reason_counts(scopes, *at));
-                let mut seconds = clock::precise_micros() / 1_000_000;
-                let changed = self.judged.changed.borrow();
-                if let Some(it) = changed.get(&(scopes.sites[site].name.clone(), config.name.clone())) {
-                    it.leave_out(&mut reasons, &mut sums);
-                    seconds = seconds.min(clock::wall().0.saturating_sub(it.at));
-                }
+                let recent = self.recent_counts(live, *at, config);
                 known.push(KnownRoute {
                     config,
                     site,
@@ -359,13 +311,11 @@ impl Admin {
                     scope: *at,
                     evidence: None,
                     is_red: false,
-                    reasons,
-                    seconds,
-                    sums,
-                    removed: self.gateway.refusals.removed_cookies.of(&config.name, &config.cache),
-                    differs: sums.changed > 0
+                    removed: still_removed(&recent.counts, &config.cache),
+                    differs: recent.counts.sums.changed > 0
                         || self.gateway.refusals.differ(&config.name)
                         || knows_clients(config),
+                    recent,
                 });
             }
         }
@@ -373,30 +323,11 @@ impl Admin {
     }
 }
 
-impl ChangedRoute {
-    /// Subtracts the counts of this time. Counters that have begun again since are below them.
-    fn leave_out(&self, reasons: &mut [ReasonCount], sums: &mut AdviceSums) {
-        for it in reasons.iter_mut() {
-            if let Some(before) = self.reasons.iter().find(|before| before.reason == it.reason) {
-                it.requests = it.requests.saturating_sub(before.requests);
-                it.micros = it.micros.saturating_sub(before.micros);
-            }
-        }
-        let AdviceSums { analytics, cookies, plain, anonymous, .. } = self.sums;
-        *sums = AdviceSums {
-            analytics: sums.analytics.saturating_sub(analytics),
-            cookies: sums.cookies.saturating_sub(cookies),
-            plain: sums.plain.saturating_sub(plain),
-            anonymous: sums.anonymous.saturating_sub(anonymous),
-            ..*sums
-        };
-    }
-}
-
-fn reason_counts(scopes: &ConfigScopes, route: usize) -> Vec<ReasonCount> {
-    let count =
-        |it: &ReasonSum| ReasonCount { reason: it.row.reason, requests: it.requests, micros: it.micros };
-    scopes.reasons_of(route).iter().map(count).collect()
+/// The cookies that a route with this policy removes from requests although its application sets them, and how often it did.
+fn still_removed(counts: &RouteCounts, policy: &Policy) -> (Vec<String>, u64) {
+    let these = counts.removed.iter().filter(|it| cookies::removes(policy, it.0.as_bytes()));
+    let (names, times): (Vec<String>, Vec<u64>) = these.cloned().unzip();
+    (names, times.iter().sum())
 }
 
 fn listed(setting: &SafeSetting) -> usize {

@@ -25,6 +25,7 @@ mod parameters;
 mod private_file;
 mod prometheus;
 mod purge;
+mod recent_counts;
 mod recent_sums;
 mod requester;
 mod schemas;
@@ -464,7 +465,7 @@ impl Admin {
         *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None, tls_port));
         let before = self.live.replace(live.clone());
         self.carry_health_over(&before, &live);
-        self.note_changed_routes(&before, &live);
+        self.carry_counts_over(&before, &live);
         self.health.note_values(self.configuring.values());
     }
 

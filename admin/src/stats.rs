@@ -196,7 +196,8 @@ pub(super) fn saved(scopes: &ConfigScopes) -> Value {
 
 /// The requests of a route that could have been hits.
 fn could_be(scopes: &ConfigScopes, route: usize) -> u64 {
-    scopes.reasons_of(route).iter().map(|it| scopes.could_be_of(route, it)).sum()
+    let sums = scopes.advice_of(route);
+    scopes.reasons_of(route).iter().map(|it| sums.could_be_hits(it.row.reason, it.requests)).sum()
 }
 
 fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {

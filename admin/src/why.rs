@@ -1,22 +1,24 @@
-//! `GET /api/v1/why`: the reasons for which requests reached origins, by route, with an example of each. The list of reasons is
-//! `semantics::miss_reason`; their counts alone are also in the statistics.
+//! `GET /api/v1/why`: the reasons for which requests reached origins lately, by route, with an example of each. The list of reasons is
+//! `semantics::miss_reason`; their counts since the start are in the statistics.
 
+use super::recent_counts::{self, RecentRoute};
 use super::{Admin, AdminResponse};
-use larder_counters::{ExampleRequest, RouteCounters};
+use larder_counters::ExampleRequest;
 use larder_semantics::miss_reason::{MissReason, REASONS};
 use larder_server::route_stats::{ConfigScopes, ReasonSum};
 use larder_stdx::clock;
 use serde_json::{Map, Value, json};
 
 /// The response.
-pub(super) const WHY: &str = r#"{"type":"object","required":["now","uptime","retries","reasons","routes"],"properties":{
+pub(super) const WHY: &str = r#"{"type":"object","description":"counts are those of the last 30 to 60 minutes","required":["now","uptime","seconds","retries","reasons","routes"],"properties":{
+"seconds":{"type":"integer","description":"the time in which these were counted"},
 "retries":{"type":"integer","description":"requests that an origin got a second time, because it had closed the reused connection; each has one reason"},
 "now":{"type":"integer"},"uptime":{"type":"integer"},"statistics":{"enum":["on","off"]},
 "reasons":{"type":"array","items":{"type":"object","required":["name","class","sentence","change"],"properties":{
 "name":{"type":"string"},"class":{"enum":["needed","by-configuration","by-request","by-response","could-be-hit","shared"]},
 "sentence":{"type":"string"},"change":{"type":"string"}}}},
-"routes":{"type":"array","items":{"type":"object","required":["name","site","requests","hits","origin_requests","reasons"],"properties":{
-"name":{"type":"string"},"site":{"type":"string"},"path":{"type":"string"},"methods":{"type":"array","items":{"type":"string"}},
+"routes":{"type":"array","items":{"type":"object","required":["name","site","seconds","requests","hits","origin_requests","reasons"],"properties":{
+"seconds":{"type":"integer","description":"as above; since the last change of the route's settings of the cache, if that is shorter"},"name":{"type":"string"},"site":{"type":"string"},"path":{"type":"string"},"methods":{"type":"array","items":{"type":"string"}},
 "when":{"type":"string"},"requests":{"type":"integer"},"hits":{"type":"integer"},"origin_requests":{"type":"integer"},
 "reasons":{"type":"array","items":{"type":"object","required":["reason","requests","could_be_hits","origin_us","evidence","example"],"properties":{
 "reason":{"type":"string"},"requests":{"type":"integer"},"could_be_hits":{"type":"integer","description":"those of them that could have been hits: by the class of the reason, or as recent requests show"},
@@ -25,7 +27,7 @@ pub(super) const WHY: &str = r#"{"type":"object","required":["now","uptime","ret
 "time":{"type":"integer"},"method":{"type":"string"},"url":{"type":"string"}}}}}}}}}}}"#;
 
 impl Admin {
-    /// The reasons of all routes since the counters began.
+    /// The recent reasons of all routes.
     pub(super) fn reasons(&self) -> AdminResponse {
         let live = self.live.borrow().clone();
         let scopes = &live.scopes;
@@ -38,13 +40,18 @@ impl Admin {
                 })
             })
             .collect();
-        let routes: Vec<Value> = (0..scopes.routes.len()).map(|it| route(scopes, it)).collect();
+        self.advance_counts(&live);
+        let mut routes: Vec<_> = recent_counts::configs(&live).into_iter().collect();
+        routes.sort_unstable_by_key(|it| it.0);
+        let routes = routes.into_iter().map(|(at, it)| route(scopes, at, &self.recent_counts(&live, at, it)));
+        let routes: Vec<Value> = routes.collect();
+        let (retries, seconds) = self.recent_retries();
         AdminResponse::Json(
             200,
             json!({
-                "now": clock::wall().0, "uptime": clock::precise_micros() / 1_000_000,
+                "now": clock::wall().0, "uptime": clock::precise_micros() / 1_000_000, "seconds": seconds,
                 "statistics": if live.config.statistics { "on" } else { "off" },
-                "retries": self.totals.sum_of(|it| &it.origin_retries), "reasons": reasons, "routes": routes,
+                "retries": retries, "reasons": reasons, "routes": routes,
             }),
         )
     }
@@ -57,29 +64,26 @@ pub(super) fn counts(sums: &[ReasonSum]) -> Map<String, Value> {
     sums.iter().map(one).collect()
 }
 
-fn route(scopes: &ConfigScopes, at: usize) -> Value {
-    let (it, sums) = (&scopes.routes[at], scopes.of_route(at));
-    let value = |name: &str| {
-        let values = RouteCounters::TABLE.iter().zip(&sums.counters);
-        values.filter(|it| it.0.name == name).map(|it| *it.1).next().unwrap_or(0)
-    };
+fn route(scopes: &ConfigScopes, at: usize, recent: &RecentRoute) -> Value {
+    let (it, counts) = (&scopes.routes[at], &recent.counts);
     let examples = scopes.examples_of(at);
-    let reasons: Vec<Value> = scopes
-        .reasons_of(at)
+    let reasons: Vec<Value> = counts
+        .reasons
         .iter()
         .map(|sum| {
-            let example = examples.get(sum.row.reason.index()).cloned().flatten();
+            let example = examples.get(sum.reason.index()).cloned().flatten();
             json!({
-                "reason": sum.row.name, "requests": sum.requests, "could_be_hits": scopes.could_be_of(at, sum),
-                "origin_us": sum.micros, "evidence": evidence(scopes, at, sum.row.reason),
+                "reason": sum.reason.name(), "requests": sum.requests,
+                "could_be_hits": counts.sums.could_be_hits(sum.reason, sum.requests),
+                "origin_us": sum.micros, "evidence": evidence(scopes, at, sum.reason),
                 "example": example.map(to_json),
             })
         })
         .collect();
     json!({
         "name": it.name, "site": scopes.sites[it.site].name, "path": it.identity.path, "methods": it.identity.methods,
-        "when": it.identity.when, "requests": value("requests"), "hits": value("hits"),
-        "origin_requests": value("origin_requests"), "reasons": reasons,
+        "when": it.identity.when, "seconds": recent.seconds, "requests": counts.requests, "hits": counts.hits,
+        "origin_requests": counts.origin_requests, "reasons": reasons,
     })
 }
 

@@ -4,7 +4,7 @@ use crate::admin_client;
 use crate::cli::Stats;
 use crate::explain::change_as_text;
 use crate::json::{list, number, text};
-use crate::terminal::{Ink, Screen, count, harmless, micros, wrapped};
+use crate::terminal::{Ink, Screen, count, harmless, micros, span, wrapped};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -30,17 +30,23 @@ pub fn render(advice: &Value, screen: Screen) -> String {
     }
     let findings = list(&advice["findings"]);
     if findings.is_empty() {
-        out.push_str("No finding: no change is known that would help the requests since the start.\n");
+        let span = span(number(&advice["seconds"]));
+        let _ =
+            writeln!(out, "No finding: no change is known that would help the requests of the last {span}.");
     }
     for it in findings {
         let place = it["route"].as_str().map_or(String::new(), |it| format!("{}: ", harmless(it)));
         let title = wrapped(&format!("{place}{}", text(&it["sentence"])), 0, 2, screen);
         let _ = writeln!(out, "{}", screen.paint(Ink::Bold, &title));
         let (requests, per_hour) = (count(number(&it["requests"])), count(number(&it["per_hour"])));
+        let span = span(number(&it["seconds"]));
         let gain = match text(&it["saves"]) == "bytes" {
-            true => format!("{requests} smaller responses ({per_hour} an hour): {}", text(&it["from"])),
+            true => format!(
+                "{requests} smaller responses within the last {span} ({per_hour} an hour): {}",
+                text(&it["from"])
+            ),
             false => format!(
-                "at most {requests} ({per_hour} an hour, {} of the origin): {}",
+                "at most {requests} within the last {span} ({per_hour} an hour, {} of the origin): {}",
                 micros(number(&it["origin_us"])),
                 text(&it["from"])
             ),
@@ -80,12 +86,12 @@ mod tests {
             &json!({
                 "statistics": "on",
                 "findings": [{
-                    "name": "small-ram", "sentence": "RAM is too small.", "route": null, "requests": 71, "per_hour": 142,
+                    "name": "small-ram", "sentence": "RAM is too small.", "route": null, "requests": 71, "seconds": 1800, "per_hour": 142,
                     "origin_us": 3_000_000, "from": "requests with the reason evicted",
                     "changes": [{ "by": "configuration", "sentence": "RAM keeps more.", "restart": true, "diff": [],
                                   "settings": ["cache.ram.size = \"2GiB\""] }],
                 }, {
-                    "name": "compression-off", "sentence": "Text is plain.", "route": null, "saves": "bytes", "requests": 12, "per_hour": 24,
+                    "name": "compression-off", "sentence": "Text is plain.", "route": null, "saves": "bytes", "requests": 12, "seconds": 1800, "per_hour": 24,
                     "origin_us": 0, "from": "stored responses", "changes": [],
                 }],
                 "uncached": [{ "route": "shop", "reason": "set-cookie", "sentence": "It sets a cookie.", "requests": 9,
@@ -95,7 +101,7 @@ mod tests {
         );
         for line in [
             "RAM is too small.",
-            "  12 smaller responses (24 an hour): stored responses",
+            "  12 smaller responses within the last 30 min (24 an hour): stored responses",
             "- RAM keeps more. It takes effect at a restart.",
             "  cache.ram.size = \"2GiB\"",
             "not cached on purpose: by the configuration, the request or the response",

@@ -4,7 +4,7 @@ use crate::admin_client;
 use crate::cli::Stats;
 use crate::json::{list, number, text};
 use crate::stats::render_ratio;
-use crate::terminal::{Ink, Screen, count, within};
+use crate::terminal::{Ink, Screen, count, span, within};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -114,17 +114,6 @@ fn reported(it: &Value) -> String {
     let Some(since) = it["since_ms"].as_f64() else { return "not seen yet".to_owned() };
     let more = if it["since_is_exact"] == false { "more than " } else { "" };
     format!("{more}{} ago", span(since / 1000.0))
-}
-
-/// A span in its largest unit.
-fn span(seconds: f64) -> String {
-    match seconds {
-        it if it < 10.0 => format!("{it:.1} s"),
-        it if it < 120.0 => format!("{it:.0} s"),
-        it if it < 7_200.0 => format!("{:.0} min", it / 60.0),
-        it if it < 172_800.0 => format!("{:.0} h", it / 3_600.0),
-        it => format!("{:.0} d", it / 86_400.0),
-    }
 }
 
 /// Lines below the table.

@@ -163,6 +163,18 @@ pub fn micros(micros: f64) -> String {
     }
 }
 
+/// Seconds in their largest unit: `3.0 s`, `42 min`, `5 h`.
+#[must_use]
+pub fn span(seconds: f64) -> String {
+    match seconds {
+        it if it < 10.0 => format!("{it:.1} s"),
+        it if it < 120.0 => format!("{it:.0} s"),
+        it if it < 7_200.0 => format!("{:.0} min", it / 60.0),
+        it if it < 172_800.0 => format!("{:.0} h", it / 3_600.0),
+        it => format!("{:.0} d", it / 86_400.0),
+    }
+}
+
 /// A count, or a rate: `7.3`, `812`, `12 345`, `1.2 M`.
 #[must_use]
 pub fn count(number: f64) -> String {

@@ -108,7 +108,11 @@ impl WorkerScopes {
                     scope.advice.saw_parameters(bits);
                 }
             }
-            MissReason::NoLifetime if !fields.iter().any(|it| it.is("cookie") || it.is("authorization")) => {
+            // Of errors a lifetime of the route is none: `cache.status_ttl` decides about them.
+            MissReason::NoLifetime
+                if outcome.status < 400
+                    && !fields.iter().any(|it| it.is("cookie") || it.is("authorization")) =>
+            {
                 scope.advice.anonymous.add(1);
                 let renewed = |it: &CacheReport| {
                     matches!(

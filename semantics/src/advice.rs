@@ -5,7 +5,9 @@ mod change;
 mod finding;
 mod summary;
 
-pub use change::{ChangeFacts, SafeChange, SafeSetting, SettingValue, changes, without_needless_cookies};
+pub use change::{
+    ChangeFacts, NeededPages, SafeChange, SafeSetting, SettingValue, changes, without_needless_cookies,
+};
 pub use finding::{
     Advice, AdviceFacts, AdviceGain, AdviceKind, CountedRoute, Finding, ReasonCount, UncachedRequests, advise,
 };

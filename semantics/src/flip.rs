@@ -188,11 +188,16 @@ pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
             || (facts.has_identity_field(policy) && only_route)
             || (facts.authorization && !members.shares_authorized(overrides(policy, exchange.status)))
     };
-    is_forbidden(response, policy)
-        || response.iter().any(Field::sets_cookie)
+    is_declared_private(response, policy)
         || varies_by_visitor(response)
         || is_theirs(exchange.request)
         || is_theirs(exchange.answered)
+}
+
+/// Whether a response is for one visitor by its own fields, whatever its request: it forbids that it is shared, or sets a cookie.
+#[must_use]
+pub fn is_declared_private(response: &[Field<'_>], policy: &Policy) -> bool {
+    is_forbidden(response, policy) || response.iter().any(Field::sets_cookie)
 }
 
 /// Whether `Cache-Control` or any targeted field has `private` or `no-store` for the whole response. A targeted field

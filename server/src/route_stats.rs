@@ -169,6 +169,20 @@ pub struct AdviceSums {
     pub needless_first: u64,
 }
 
+impl AdviceSums {
+    /// Of `requests` with this reason those that could have been hits, by the class of the reason or as recent requests show.
+    #[must_use]
+    pub fn could_be_hits(&self, reason: MissReason, requests: u64) -> u64 {
+        match reason {
+            MissReason::PrivateCookie => self.needless_private.min(requests),
+            MissReason::Credentials => self.needless_credentials.min(requests),
+            MissReason::FirstRequest => self.needless_first.min(requests),
+            _ if reason.row().class == MissClass::CouldBeHit => requests,
+            _ => 0,
+        }
+    }
+}
+
 /// The requests of one reason.
 pub struct ReasonSum {
     /// The reason.
@@ -390,19 +404,6 @@ impl ConfigScopes {
             needless_credentials: sum.needless_credentials + it.needless_credentials.get(),
             needless_first: sum.needless_first + it.needless_first.get(),
         })
-    }
-
-    /// The requests of a route with this reason that could have been hits, by the class of the reason or as recent requests show.
-    #[must_use]
-    pub fn could_be_of(&self, route: usize, sum: &ReasonSum) -> u64 {
-        let advice = self.advice_of(route);
-        match sum.row.reason {
-            MissReason::PrivateCookie => advice.needless_private.min(sum.requests),
-            MissReason::Credentials => advice.needless_credentials.min(sum.requests),
-            MissReason::FirstRequest => advice.needless_first.min(sum.requests),
-            _ if sum.row.class == MissClass::CouldBeHit => sum.requests,
-            _ => 0,
-        }
     }
 
     /// The judgement about the cookies of recent requests for a route.

@@ -380,6 +380,9 @@ impl Store {
         let (entry, dropped) = Entry::with_variant(present.as_ref(), key, stored, None, bounds, applied);
         eviction.changed.note(key);
         let old = self.put(&mut eviction, hash, entry);
+        if old.is_none() {
+            self.removed_keys.forget(hash.0);
+        }
         drop(eviction);
         drop(present);
         self.counters.cache_variants_full.add_shared(dropped as u64);

@@ -54,7 +54,18 @@ impl RemovedKeys {
         }
     }
 
-    /// The remembered keys that were evicted.
+    /// A key is in RAM again.
+    pub fn forget(&self, hash: u128) {
+        let (set, tag) = self.set_of(hash);
+        for entry in set {
+            let held = entry.load(Relaxed);
+            if held & TAG == tag && held != 0 {
+                let _ = entry.compare_exchange(held, 0, Relaxed, Relaxed);
+            }
+        }
+    }
+
+    /// The remembered keys that were evicted and are not in RAM again.
     pub fn evicted(&self) -> usize {
         self.0.iter().map(|it| it.load(Relaxed)).filter(|it| it & !TAG == code(RemovalCause::Evicted)).count()
     }
@@ -105,8 +116,12 @@ mod tests {
         }
         keys.add(hash(1), RemovalCause::Evicted);
         assert_eq!(1, keys.evicted(), "each key counts once");
-        let held = keys.0.iter().filter(|it| it.load(Relaxed) != 0).count();
-        assert_eq!(1, held, "one key takes one place");
+        let held = || keys.0.iter().filter(|it| it.load(Relaxed) != 0).count();
+        assert_eq!(1, held(), "one key takes one place");
+        keys.forget(hash(2));
+        assert_eq!(1, held());
+        keys.forget(hash(1));
+        assert_eq!((0, None), (keys.evicted(), keys.find(hash(1))));
     }
 
     /// The figures of the decision page: the size, the number of remembered keys, and the share of first requests that are called evicted.

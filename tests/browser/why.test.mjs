@@ -74,7 +74,7 @@ it('gives advice with its difference, and two clicks put it in force', async () 
   await go('why');
   const finding = page.locator('.findings details', { hasText: 'parameters of analytics' });
   assert.notEqual(await finding.getAttribute('open'), null, 'the finding with the most requests is open');
-  assert.match(await finding.innerText(), /14 requests since the start, [\d.]+ \S+ of origin time: first requests/);
+  assert.match(await finding.innerText(), /14 requests within the last [\d.]+ \S+, [\d.]+ \S+ of origin time: first requests/);
   assert.match(await finding.locator('.diff .new').first().innerText(), /utm_\*/);
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
@@ -129,8 +129,10 @@ it('answers a path from every view by Ctrl-K', async () => {
   );
 });
 
-it('leads to the explanation of an example', async () => {
+it('leads to the explanation of an example, counted since the change of its route', async () => {
+  await ask(`${larder.site}/private/one`);
   await go('why');
+  await page.getByText(/Counted since their settings of the cache changed: pages \(/).waitFor();
   await row('no store').locator('.why-example button').click();
   await page.waitForURL(/#\/explain\?url=.*private/);
   await page.locator('.verdict').waitFor();

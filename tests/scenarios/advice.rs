@@ -318,3 +318,39 @@ fn requests_from_before_a_change_of_a_route_are_no_evidence_about_it() {
     larder.signal(libc::SIGHUP);
     until("it is left out", || findings(&larder).is_empty());
 }
+
+/// A fault that the application had corrected stayed in the advice as long as the process, and days of other requests hid one that began.
+#[test]
+fn advice_and_reasons_are_those_of_the_last_hour() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, &[("language", ""), ("tagged", "")], "");
+    let visit = |first: u32| {
+        for number in first..first + 20 {
+            fetch(&larder, "/language/a", &format!("User-Agent: {number}\r\n"));
+        }
+    };
+    let rows = || {
+        let report: Value = serde_json::from_str(&larder.admin_get("/api/v1/why").text()).unwrap();
+        let routes = report["routes"].as_array().unwrap().clone();
+        let seconds = report["seconds"].as_u64().unwrap();
+        let sums: Vec<u64> = routes.iter().map(|it| it["requests"].as_u64().unwrap()).collect();
+        (seconds, sums, routes.iter().map(|it| it["reasons"].as_array().unwrap().len()).collect::<Vec<_>>())
+    };
+    let found = |number: u32| {
+        findings(&larder).iter().any(|it| it.starts_with(&format!("variants language {number} ")))
+    };
+    visit(0);
+    until("it is found", || found(19));
+    const HALF: u64 = 1_800_000;
+    larder.pass(HALF);
+    assert!(found(19), "half an hour later");
+    assert_eq!((1800, vec![20, 0], vec![2, 0]), (rows().0 / 60 * 60, rows().1, rows().2));
+    larder.pass(HALF);
+    assert!(findings(&larder).is_empty(), "{:?}", findings(&larder));
+    assert_eq!((1800, vec![0, 0], vec![0, 0]), (rows().0 / 60 * 60, rows().1, rows().2));
+    visit(100);
+    until("a new fault is found", || found(20));
+    let report = advice(&larder);
+    let (finding, seconds) = (&report["findings"][0], report["seconds"].as_u64().unwrap());
+    assert_eq!(20 * 3600 / seconds, finding["per_hour"].as_u64().unwrap(), "{report:#}");
+}

@@ -4,6 +4,9 @@
 use crate::harness::origin::{Received, Script, response};
 use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 
 fn answer(request: &Received) -> Vec<Script> {
     let cookies = request.field("Cookie").unwrap_or_default();
@@ -156,6 +159,42 @@ fn pages_that_are_the_same_for_all_cookies_are_proposed_and_no_page_of_one_clien
     until("they are counted", || after() == [before[0] + 6, before[1]]);
     let stats = json(&larder, "/api/v1/stats");
     assert!(stats["totals"]["could_be_hits"].as_u64().unwrap() >= 6, "{}", stats["totals"]);
+}
+
+/// Between two judgements, Explain proposed to share the pages of a route that had begun to mark them as private or to set a cookie.
+#[test]
+fn the_newest_response_decides_about_pages_that_were_the_same_for_all_cookies() {
+    for head in ["Cache-Control: private\n", "Cache-Control: max-age=600\nSet-Cookie: sid=1\n"] {
+        let is_apart = Arc::new(AtomicBool::new(false));
+        let now = is_apart.clone();
+        let origin = Origin::scripted(move |request| match now.load(SeqCst) {
+            false => answer(request),
+            true => vec![Script::Send(response(&format!("HTTP/1.1 200 OK\n{head}\nx")))],
+        });
+        let larder = start(&origin, &[("category", "cache = { private_cookies = [\"*\"] }"), ("guide", "")]);
+        let judgement = |route: &str| {
+            let url = format!("http://h/{route}/0");
+            let question = serde_json::json!({ "url": url, "headers": [["Cookie", "sid=77"]] }).to_string();
+            let report: Value =
+                serde_json::from_slice(&larder.admin_post("/api/v1/explain", &question).body).unwrap();
+            report["summary"]["judgement"].as_str().unwrap().to_owned()
+        };
+        visit(&larder, &["category", "guide"], 0..24);
+        until("the pages are judged", || findings(&larder).len() == 2);
+        assert_eq!(["could-be-cached"; 2], ["category", "guide"].map(judgement));
+        is_apart.store(true, SeqCst);
+        let text = std::fs::read_to_string(larder.config()).unwrap();
+        let text = serde_json::json!({ "text": text.replace("private_cookies = [\"*\"]", "private_cookies = [\"*\", \"zz\"]") }).to_string();
+        for (number, route) in ["category", "guide"].into_iter().enumerate() {
+            fetch(&larder, &format!("/{route}/0"), "Cookie: sid=77\r\n");
+            until("the request is recorded", || {
+                let trial = larder.admin_post("/api/v1/config/trial", &text);
+                let trial: Value = serde_json::from_slice(&trial.body).unwrap();
+                trial["records"] == 97 + number
+            });
+            assert_eq!("right", judgement(route), "{route}: {head}");
+        }
+    }
 }
 
 /// The proposed change, written to the configuration, is no danger for its trial, and makes hits of these requests.

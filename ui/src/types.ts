@@ -29,6 +29,9 @@ export interface Finding {
   severity: 'failing' | 'degraded' | 'notice';
   what: string;
   since: number | null;
+  /** How often it has begun lately, and the first time if that is several times. */
+  times?: number;
+  first?: number | null;
   evidence: string;
   effect: string;
   remedy: string;
@@ -153,8 +156,11 @@ export interface Difference {
 /** An event; `at` is Unix seconds. */
 export interface Mark {
   at: number;
-  kind: 'start' | 'stop' | 'upgrade' | 'reload' | 'refused' | 'purge' | 'down' | 'up' | 'drain' | 'restore' | 'certificate';
+  kind: 'start' | 'stop' | 'upgrade' | 'reload' | 'refused' | 'purge' | 'down' | 'up' | 'fault' | 'over' | 'drain' | 'restore' | 'certificate';
   what: string;
+  /** The time of the last of several events with this text, and their number. */
+  last?: number;
+  count?: number;
 }
 
 export interface Origin {
@@ -308,6 +314,8 @@ export interface Change {
 }
 
 export interface Advice {
+  /** Its time, Unix seconds. */
+  now: number;
   findings: {
     name: string;
     sentence: string;
@@ -315,6 +323,8 @@ export interface Advice {
     requests: number;
     /** Requests to the origin, or bytes of the counted responses. */
     saves: 'requests' | 'bytes';
+    /** The time in which the requests were counted. */
+    seconds: number;
     per_hour: number;
     origin_us: number;
     from: string;
@@ -416,6 +426,8 @@ export interface WhyRoute {
   path: string;
   methods: string[];
   when: string;
+  /** The time in which these were counted: since the last change of its settings of the cache, if that is shorter than the time of all. */
+  seconds: number;
   requests: number;
   hits: number;
   origin_requests: number;
@@ -436,6 +448,8 @@ export interface WhyReason {
 export interface Why {
   now: number;
   uptime: number;
+  /** The time in which all of these were counted. */
+  seconds: number;
   statistics?: 'on' | 'off';
   /** Requests that an origin got a second time, each of which has one reason. */
   retries?: number;

@@ -56,6 +56,10 @@ impl Admin {
         explained["sql"] = sql::to_json(row, &request, &self.followed);
         explained["sticky"] = sticky::to_json(proxied, &request, &row.decided);
         explained["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
+        if explanation.judged.is_withheld() {
+            // Of requests since the last judgement, too: a page that was the same for all clients may have become private.
+            self.judge_again(&live).await;
+        }
         let asked = (&request, view.client);
         self.add_reason(&mut explained, &explanation, &proxied.policy, asked, (site, route, row));
         explained["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();

@@ -14,7 +14,7 @@ use larder_semantics::advice::{
 use larder_semantics::analytics;
 use larder_semantics::field::FieldList;
 use larder_semantics::forwarded::{self, Believed};
-use larder_semantics::miss_reason::{MissReason, REASONS};
+use larder_semantics::miss_reason::REASONS;
 use larder_semantics::policy::Policy;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::duration;
@@ -86,14 +86,14 @@ impl Admin {
                 length: judged.length,
                 ram_size,
                 ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
-                evicted: self.gateway.store.evicted_pages(),
+                needed: self.gateway.store.needed_pages(),
                 has_disk: live.config.disk.is_some(),
                 full_disk: self.full_disk(),
             },
         );
-        let is_withheld = matches!(reason, MissReason::PrivateCookie | MissReason::Credentials);
+        let may_be_equal = judged.is_withheld() && !judged.is_declared_private;
         let fields = judged.last_request.as_ref().unwrap_or(&request.fields).view();
-        let equal = self.equal_for_all((site, place), route, &fields).filter(|_| is_withheld);
+        let equal = self.equal_for_all((site, place), route, &fields).filter(|_| may_be_equal);
         let (evidence, change) = equal.unzip();
         explained["equal"] = evidence.into();
         let (texts, at) = (self.advised_texts(), Some((site, route.number)));

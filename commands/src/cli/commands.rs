@@ -309,7 +309,10 @@ pub const COMMANDS: &[CommandRow] = &[
         about: "Print findings about the cache of a running larder, each with safe changes and the requests that they would help",
         flags: &[STATS],
         examples: &[
-            ("larder advice", "findings since the start, as text, with the difference in the configuration"),
+            (
+                "larder advice",
+                "findings about the last 30 to 60 minutes, as text, with the difference in the configuration",
+            ),
             ("larder advice --json", "JSON output, as /api/v1/advice"),
         ],
     },

@@ -63,6 +63,16 @@ pub struct JudgedRequest {
     pub last_status: Option<u16>,
     /// Whether the stored response, or the last one that was not stored, redirects to the same URL over `https`.
     pub redirects_to_https: bool,
+    /// Whether the last response that was not stored is private by its own fields, or sets a cookie.
+    pub is_declared_private: bool,
+}
+
+impl JudgedRequest {
+    /// Whether the request is withheld from the cache because of its cookies or other credentials.
+    #[must_use]
+    pub fn is_withheld(&self) -> bool {
+        matches!(self.reason, Some(MissReason::PrivateCookie | MissReason::Credentials))
+    }
 }
 
 impl ReasonInput<'_> {
@@ -95,6 +105,8 @@ impl ReasonInput<'_> {
             credential,
             last_status: response.map(|it| it.status),
             redirects_to_https,
+            is_declared_private: response
+                .is_some_and(|it| flip::is_declared_private(&it.response.view(), &route.policy)),
             reason,
             audience: audience.of_page(),
             length: last.and_then(length),

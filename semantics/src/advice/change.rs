@@ -157,6 +157,17 @@ impl SafeChange {
     }
 }
 
+/// The pages of RAM, and those that it lacks: bytes and numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NeededPages {
+    /// The different pages that were lately evicted while they were fresh, and are not in RAM again ...
+    pub evicted: u64,
+    /// ... their bytes, at the mean size of a stored page ...
+    pub evicted_bytes: u64,
+    /// ... and the bytes of those in RAM.
+    pub stored: u64,
+}
+
 /// The facts that changes depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangeFacts<'a> {
@@ -173,8 +184,8 @@ pub struct ChangeFacts<'a> {
     pub ram_size: u64,
     /// The most RAM that may be proposed.
     pub ram_limit: u64,
-    /// The different pages that were lately evicted while they were fresh, and their bytes.
-    pub evicted: (u64, u64),
+    /// The pages of RAM, and those that it lacks.
+    pub needed: NeededPages,
     /// Whether there is a disk tier.
     pub has_disk: bool,
     /// `cache.disk.size` of a disk tier that has dropped pages for space.
@@ -199,7 +210,7 @@ pub fn changes(reason: MissReason, facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         MissReason::Idle => disk(facts),
         MissReason::NoRoom => more_ram(facts),
         MissReason::Variant => application(
-            "The application names in Vary only the fields that change the page; User-Agent and Accept-Language seldom do. Until then `cache.key.strict` keeps such fields from the application, so that one variant remains; a request with a cookie then bypasses the cache unless `cache.private_cookies` and `cache.ignored_cookies` name it.",
+            "The application names in Vary only the fields that change the page; User-Agent seldom does. Until then `cache.key.strict` keeps such fields from the application, so that one variant remains, with Accept-Language also one language for all clients; a request with a cookie then bypasses the cache unless `cache.private_cookies` and `cache.ignored_cookies` name it.",
         ),
         MissReason::NoLifetime => {
             let mut all = lifetime(facts);
@@ -406,18 +417,18 @@ fn more_ram(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
     if facts.ram_size == 0 || twice > facts.ram_limit {
         return Vec::new();
     }
-    let (pages, bytes) = facts.evicted;
+    let NeededPages { evicted, evicted_bytes, stored } = facts.needed;
     // An eighth for growth. A tail of pages that are requested once is no reason for more than four times the size.
+    let bytes = stored.saturating_add(evicted_bytes);
     let all = bytes.saturating_add(bytes / 8).next_multiple_of(1 << 20);
     let most = facts.ram_limit.min(facts.ram_size.saturating_mul(4));
     let sentence = match all {
-        _ if bytes <= facts.ram_size => Cow::Borrowed("RAM keeps twice as many pages."),
+        _ if all <= twice => Cow::Borrowed("RAM keeps twice as many pages."),
         all => {
-            let has_all =
-                if all <= most { "RAM has room for all of them" } else { "RAM has room for a part of them" };
-            let size = bytes.div_ceil(1 << 20);
+            let part = if all <= most { "all" } else { "a part" };
+            let [stored, evicted_size] = [stored, evicted_bytes].map(|it| it.div_ceil(1 << 20));
             Cow::Owned(format!(
-                "{pages} different pages were evicted while they were fresh, about {size} MiB: {has_all}."
+                "RAM has pages of {stored} MiB, and {evicted} different pages of about {evicted_size} MiB were evicted while they were fresh: RAM has room for {part} of them."
             ))
         }
     };

@@ -2,8 +2,8 @@
 //! change is left out, and so is one that rests on a guess.
 
 use super::change::{
-    ChangeFacts, SafeChange, SafeSetting, changes, compressed, without_cookies, without_needless_cookies,
-    without_needless_parameters,
+    ChangeFacts, NeededPages, SafeChange, SafeSetting, changes, compressed, without_cookies,
+    without_needless_cookies, without_needless_parameters,
 };
 use crate::miss_reason::MissReason;
 use crate::policy::Policy;
@@ -69,8 +69,8 @@ pub struct AdviceFacts<'a> {
     pub ram_size: u64,
     /// The most RAM that may be proposed.
     pub ram_limit: u64,
-    /// The different pages that were lately evicted while they were fresh, and their bytes.
-    pub evicted: (u64, u64),
+    /// The pages of RAM, and those that it lacks.
+    pub needed: NeededPages,
     /// Whether there is a disk tier.
     pub has_disk: bool,
     /// `cache.disk.size` of a disk tier that has dropped pages for space.
@@ -242,7 +242,7 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         length: None,
         ram_size: facts.ram_size,
         ram_limit: facts.ram_limit,
-        evicted: facts.evicted,
+        needed: facts.needed,
         has_disk: facts.has_disk,
         full_disk: facts.full_disk,
     };
@@ -350,7 +350,7 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
         length: None,
         ram_size: facts.ram_size,
         ram_limit: facts.ram_limit,
-        evicted: facts.evicted,
+        needed: facts.needed,
         has_disk: facts.has_disk,
         full_disk: facts.full_disk,
     };

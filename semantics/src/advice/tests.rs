@@ -23,7 +23,7 @@ fn facts(policy: &Policy) -> ChangeFacts<'_> {
         length: Some(80 << 20),
         ram_size: 1 << 30,
         ram_limit: 1 << 40,
-        evicted: (0, 0),
+        needed: NeededPages::default(),
         has_disk: false,
         full_disk: None,
     }
@@ -157,15 +157,15 @@ fn no_more_ram_than_the_machine_has() {
     assert_eq!([("cache.disk.size", text("20GiB")), ("cache.ram.size", text("2GiB"))], keys[..]);
 }
 
-/// Twice the size was proposed, 24 MiB, where the pages needed 30 MiB.
+/// Twice the size was proposed, 24 MiB, where the pages needed 30 MiB; and room for the evicted pages alone, where those in RAM need theirs.
 #[test]
-fn the_proposed_ram_has_room_for_the_evicted_pages() {
+fn the_proposed_ram_has_room_for_the_pages_in_it_and_the_evicted_ones() {
     let policy = Policy::default();
-    let of = |bytes: u64, ram_limit| {
+    let of = |evicted_bytes: u64, ram_limit| {
         let one = ChangeFacts {
             ram_size: 12 << 20,
             ram_limit,
-            evicted: (600, bytes),
+            needed: NeededPages { evicted: 600, evicted_bytes, stored: 11 << 20 },
             has_disk: true,
             ..facts(&policy)
         };
@@ -176,10 +176,10 @@ fn the_proposed_ram_has_room_for_the_evicted_pages() {
     let text = |it: &str| SettingValue::Text(it.to_owned());
     let sentence = |room| {
         format!(
-            "600 different pages were evicted while they were fresh, about 30 MiB: RAM has room for {room} of them."
+            "RAM has pages of 11 MiB, and 600 different pages of about 30 MiB were evicted while they were fresh: RAM has room for {room} of them."
         )
     };
-    assert_eq!((sentence("all"), text("34MiB")), of(30 << 20, 1 << 30));
+    assert_eq!((sentence("all"), text("47MiB")), of(30 << 20, 1 << 30));
     assert_eq!((sentence("a part"), text("30MiB")), of(30 << 20, 30 << 20));
     assert_eq!(text("48MiB"), of(500 << 20, 1 << 30).1, "no more than four times the size");
     assert_eq!(("RAM keeps twice as many pages.".to_owned(), text("24MiB")), of(1 << 20, 1 << 30));
@@ -449,7 +449,7 @@ fn advice_of(routes: &[CountedRoute<'_>]) -> Advice {
         routes,
         ram_size: 1 << 30,
         ram_limit: 1 << 40,
-        evicted: (0, 0),
+        needed: NeededPages::default(),
         has_disk: false,
         full_disk: None,
         doubt: None,
@@ -521,7 +521,7 @@ fn stored_responses_in_doubt_are_the_first_finding_while_they_are() {
         routes: &routes,
         ram_size: 1 << 30,
         ram_limit: 1 << 40,
-        evicted: (0, 0),
+        needed: NeededPages::default(),
         has_disk: false,
         full_disk: None,
         doubt: Some("The purge log is not followed. Restore its servers."),
@@ -642,7 +642,7 @@ fn compression_is_proposed_for_stored_responses() {
             routes,
             ram_size: 8 << 20,
             ram_limit,
-            evicted: (0, 0),
+            needed: NeededPages::default(),
             has_disk: false,
             full_disk: None,
             doubt: None,
@@ -729,7 +729,7 @@ fn a_setting_in_force_is_not_proposed() {
         routes: &[counted],
         ram_size: 1 << 30,
         ram_limit: 1 << 30,
-        evicted: (0, 0),
+        needed: NeededPages::default(),
         has_disk: true,
         full_disk: None,
         doubt: None,

@@ -5,6 +5,7 @@ use super::{Removals, Store};
 use crate::disk::DiskTier;
 use crate::entry::{Entry, StoredArc, StoredBody};
 use crate::key::KeyHash;
+use larder_semantics::advice::NeededPages;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::miss_reason::RemovalCause;
 use larder_semantics::purged::PurgeVerdict;
@@ -53,11 +54,12 @@ impl Store {
         self.removed_keys.find(hash.0)
     }
 
-    /// The different pages that were lately evicted while they were fresh, and their bytes at the mean size of a stored page.
+    /// The pages of RAM, and those that it lacks because they were lately evicted while they were fresh.
     #[must_use]
-    pub fn evicted_pages(&self) -> (u64, u64) {
-        let pages = self.removed_keys.evicted() as u64;
-        (pages, pages.saturating_mul(self.used().checked_div(self.objects()).unwrap_or(0)))
+    pub fn needed_pages(&self) -> NeededPages {
+        let (evicted, stored) = (self.removed_keys.evicted() as u64, self.used());
+        let mean = stored.checked_div(self.objects()).unwrap_or(0);
+        NeededPages { evicted, evicted_bytes: evicted.saturating_mul(mean), stored }
     }
 
     /// Counts evicted responses, and remembers their keys.

@@ -127,7 +127,7 @@ function Reasons({ by }: { by: Order }): JSX.Element | null {
   const known = new Map(data.reasons.map((it) => [it.name, it]));
   return (
     <p class="top-reasons">
-      <span class="faint">{by === 'misses' ? 'Reasons for requests to origins' : 'Reasons by origin time'}, since the start:</span>{' '}
+      <span class="faint">{by === 'misses' ? 'Reasons for requests to origins' : 'Reasons by origin time'}, within the last {format.flat(format.seconds(data.seconds))}:</span>{' '}
       {shown.map(([name, value]) => (
         <a key={name} class="chip" href={`#/why?class=${known.get(name)?.class ?? ''}`} title={known.get(name)?.sentence}>
           {reasonWords(name)} {format.flat(format.share(value / all))}

@@ -47,7 +47,7 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
   const [route, setRoute] = useState(params.get('route') ?? '');
   const [only, setOnly] = useState<Part | ''>((params.get('class') as Part | null) ?? '');
   const { data, problem, busy, again } = useFetched<WhyOf>('why', (signal) => get('/api/v1/why', signal), 3000);
-  const advice = useFetched<Advice>('advice', (signal) => get('/api/v1/advice', signal), 30_000).data;
+  const { data: advice, problem: unavailable, busy: judging } = useFetched<Advice>('advice', (signal) => get('/api/v1/advice', signal), 30_000);
   const names = [...new Set((data?.routes ?? []).map((it) => it.name))];
   const routes = (data?.routes ?? []).filter((it) => route === '' || it.name === route);
   const rows = rowsOf(routes, data?.reasons ?? []);
@@ -65,7 +65,7 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
   const parts = PARTS.map(([part, text, colour]) => ({ part, text, colour, requests: sum(part) })).filter((it) => it.requests > 0);
   return (
     <>
-      <Head title="Why" sub={data ? `Reasons for requests to origins, since the start ${format.flat(format.seconds(data.uptime))} ago` : ''}>
+      <Head title="Why" sub={data ? `Reasons for requests to origins within the last ${span(data.seconds)}` : ''}>
         {names.length > 1 && (
           <select aria-label="Route" value={route} onChange={(event) => choose({ route: event.currentTarget.value })}>
             <option value="">Every route</option>
@@ -79,13 +79,20 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
       {!data && busy && <Skeleton />}
       {data?.statistics === 'off' && <p class="warn">Statistics are off (admin.statistics): nothing is counted.</p>}
       {data && parts.length === 0 && (
-        <Empty icon="why" title="No requests yet">
-          The reasons of requests that are no hits appear here.
+        <Empty icon="why" title={`No requests within the last ${span(data.seconds)}`}>
+          The reasons of requests that are no hits appear here. They are counted for 30 to 60 minutes.
         </Empty>
       )}
       {parts.length > 0 && <Bar parts={parts} only={only} choose={(it) => choose({ only: it === only ? '' : it })} />}
       {advice && <Findings of={advice.findings.filter((it) => route === '' || it.route === null || it.route === route)} several={names.length > 1} />}
+      {parts.length > 0 && !advice && (judging || unavailable) && (
+        <section class="findings" aria-labelledby="findings">
+          <h2 id="findings">Advice</h2>
+          <p class="faint">{judging ? 'Being calculated …' : `Not available: ${unavailable!.message}`}</p>
+        </section>
+      )}
       {shown.length > 0 && <Table rows={shown} several={names.length > 1} />}
+      {data && <Changed routes={routes} seconds={data.seconds} />}
       {!!data?.retries && (
         <p class="faint why-none">
           {data.retries === 1 ? '1 request was sent' : `${data.retries.toLocaleString('en')} requests were sent`} a second time, since an origin had closed the connection; {data.retries === 1 ? 'it counts' : 'each counts'} once here.
@@ -93,6 +100,22 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
       )}
       {parts.length > 0 && shown.length === 0 && <p class="faint why-none">{only === 'hits' ? 'Hits reach no origin.' : 'No request reached an origin.'}</p>}
     </>
+  );
+}
+
+const span = (seconds: number): string => format.flat(format.seconds(seconds));
+
+/** Seconds by which a route is counted for a shorter time than all, other than by rounding. */
+const SHORTER = 5;
+
+/** The routes whose counts began with a change of their settings. */
+function Changed({ routes, seconds }: { routes: WhyRoute[]; seconds: number }): JSX.Element | null {
+  const changed = routes.filter((it) => it.seconds < seconds - SHORTER && it.requests > 0);
+  if (changed.length === 0) return null;
+  return (
+    <p class="faint why-none">
+      Counted since their settings of the cache changed: {changed.map((it) => `${it.name} (${span(it.seconds)} ago)`).join(', ')}.
+    </p>
   );
 }
 
@@ -113,11 +136,11 @@ function Findings({ of, several }: { of: Advice['findings']; several: boolean })
       {shown.map((it) => (
         <details key={key(it)} open={key(it) === open.current}>
           <summary>
-            <b>{it.sentence}</b> {several && it.route && <span class="faint">{it.route}</span>}
-            <span class="finding-gain">{gainOf(it)}</span>
+            {/* First, so that it floats in the first line. */}
+            <span class="finding-gain">{gainOf(it)}</span> <b>{it.sentence}</b> {several && it.route && <span class="faint">{it.route}</span>}
           </summary>
           <p class="faint">
-            {it.requests.toLocaleString('en')} {it.requests === 1 ? 'request' : 'requests'} since the start, {spent(it.origin_us)} of origin time: {it.from}.
+            {it.requests.toLocaleString('en')} {it.requests === 1 ? 'request' : 'requests'} within the last {span(it.seconds)}, {spent(it.origin_us)} of origin time: {it.from}.
           </p>
           <Changes of={it.changes} />
         </details>
