@@ -6,7 +6,7 @@ import type { Change } from '../types';
 import { Act } from './act';
 import { Diff } from './diff';
 import { Icon } from './icons';
-import { LineLink } from './linked';
+import { LineLink, Linked } from './linked';
 
 export function Changes({ of }: { of: Change[] }): JSX.Element | null {
   if (of.length === 0) return null;
@@ -28,7 +28,7 @@ function One({ it }: { it: Change }): JSX.Element {
   return (
     <>
       <p>
-        <Icon name={it.by === 'configuration' ? 'config' : 'arrow'} size={14} /> {it.sentence}
+        <Icon name={it.by === 'configuration' ? 'config' : 'arrow'} size={14} /> <Linked text={it.sentence} />
         {it.restart && ' It takes effect at a restart.'}
       </p>
       {files.map((file) => (

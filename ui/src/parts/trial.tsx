@@ -7,6 +7,7 @@ import { useFetched } from '../hooks';
 import type { TriedExample, Tried } from '../types';
 import { Where } from './changes';
 import { Icon } from './icons';
+import { Linked } from './linked';
 import { cut } from './long';
 
 const KINDS: Record<Tried['changes'][number]['kind'], [string, string]> = {
@@ -104,7 +105,7 @@ function Trial({ of, box }: { of: Tried; box: Box }): JSX.Element {
       )}
       {of.doubt && (
         <p class="warn">
-          <Icon name="warn" /> The prediction holds once stored responses are no longer in doubt. {of.doubt}
+          <Icon name="warn" /> The prediction holds once stored responses are no longer in doubt. <Linked text={of.doubt} />
         </p>
       )}
       {of.danger && (

@@ -1,17 +1,17 @@
 // The keys that wait for a restart, and the restart itself: the new process takes over before this one ends (`larder upgrade`).
 import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { post } from '../api';
+import { get, post } from '../api';
 import { Act } from '../parts/act';
 import { Failed } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
 import { showToast } from '../parts/toast';
-import { useReadings, useSend } from '../hooks';
+import { useFetched, useReadings, useSend } from '../hooks';
 import { readings } from '../readings';
 import { may } from '../identity';
-import type { Config as Configuration } from '../types';
+import type { Config as Configuration, Stats } from '../types';
 
 /** Names of keys, as a sentence lists them. */
 export function Keys({ of }: { of: string[] }): JSX.Element {
@@ -79,6 +79,8 @@ export function RestartPending({ keys, values, fails, undo, done }: Props): JSX.
 
 function Restart({ keys, fails, close, done }: { keys: string[]; fails: string | null; close: () => void; done: () => void }): JSX.Element {
   const { busy, problem, send } = useSend();
+  const { data } = useFetched<Stats>('drained', (signal) => get('/api/v1/stats?detail=routes', signal));
+  const drained = (data?.origins ?? []).filter((it) => it.drained_by === 'operator').map((it) => it.name);
   const hasFleet = useReadings().latest?.tiers?.some((it) => it.name === 'fleet' && it.state !== 'off') ?? false;
   const restart = async (): Promise<void> => {
     const { process, version } = await post<{ process: number; version: string }>('/api/v1/upgrade', {});
@@ -96,6 +98,11 @@ function Restart({ keys, fails, close, done }: { keys: string[]; fails: string |
           No connection is refused: the new process takes over the sockets{hasFleet ? ' and the disk tier. RAM begins empty, because other nodes may have purged pages meanwhile.' : ', the pages in RAM and the disk tier.'}
         </li>
         <li>Requests in progress finish in this process. Counters begin at zero.</li>
+        {drained.length > 0 && (
+          <li class="bad">
+            {drained.length === 1 ? 'A drained origin receives' : 'Drained origins receive'} requests again: <Keys of={drained} />.
+          </li>
+        )}
         <li>If the new process cannot start, this one continues, and the reason is shown here.</li>
       </ul>
       {fails !== null && (

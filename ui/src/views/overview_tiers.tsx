@@ -58,7 +58,8 @@ function OneTier({ of, stats, over }: { of: Tier; stats: Stats; over: Over | nul
     );
   }
   const usable = of.name === 'ram' ? stats.ram.usable_bytes : of.budget_bytes;
-  const filled = of.used_bytes !== undefined && usable ? `${format.flat(format.bytes(of.used_bytes))} of ${format.flat(format.bytes(usable))}${of.name === 'disk' ? ' allocated' : ''}` : null;
+  const withheld = of.name === 'ram' && usable !== of.budget_bytes;
+  const filled = of.used_bytes !== undefined && usable ? `${format.flat(format.bytes(of.used_bytes))} of ${format.flat(format.bytes(usable))}${of.name === 'disk' ? ' allocated' : withheld ? ' usable' : ''}` : null;
   const grown = (name: string): number => (over ? Math.max(0, (over.now.counters[name] ?? 0) - (over.then.counters[name] ?? 0)) : 0);
   const responses = grown('cache_evictions');
   const evicted = of.name === 'ram' && over ? responses / over.seconds : null;
