@@ -2,7 +2,7 @@
 //! counted facts, and the JSON.
 
 use super::config::{self, RecentTroubles, RouteEvidence, RoutePlace, change};
-use super::recent_counts::{RecentCounts, RecentRoute, RouteCounts};
+use super::recent_counts::{AdviceCounts, CountWindows, RecentRoute};
 use super::{Admin, AdminResponse};
 use larder_config::{Config, RouteConfig, memory_left};
 use larder_counters::CookieNames;
@@ -57,7 +57,7 @@ pub struct JudgedRequests {
     /// The evidence that pages are the same for all cookies, by the names of site and route.
     equal: RefCell<HashMap<(String, String), EqualForAll>>,
     /// The recent counts of routes.
-    pub(super) counts: RecentCounts,
+    pub(super) counts: CountWindows,
 }
 
 /// The facts of one route.
@@ -79,7 +79,7 @@ struct KnownRoute<'a> {
 
 impl KnownRoute<'_> {
     fn counted(&self) -> CountedRoute<'_> {
-        let RouteCounts { reasons, sums, .. } = &self.recent.counts;
+        let AdviceCounts { reasons, sums, .. } = &self.recent.counts;
         CountedRoute {
             policy: &self.config.cache,
             reasons,
@@ -324,7 +324,7 @@ impl Admin {
 }
 
 /// The cookies that a route with this policy removes from requests although its application sets them, and how often it did.
-fn still_removed(counts: &RouteCounts, policy: &Policy) -> (Vec<String>, u64) {
+fn still_removed(counts: &AdviceCounts, policy: &Policy) -> (Vec<String>, u64) {
     let these = counts.removed.iter().filter(|it| cookies::removes(policy, it.0.as_bytes()));
     let (names, times): (Vec<String>, Vec<u64>) = these.cloned().unzip();
     (names, times.iter().sum())

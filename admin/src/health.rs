@@ -3,7 +3,6 @@
 
 mod recorded;
 
-use super::history::CONTINUED;
 use super::requester::Requester;
 use super::{Admin, AdminRequest, AdminResponse};
 use larder_config::summary::summary;
@@ -184,9 +183,7 @@ impl Admin {
         let facts = self.health_facts();
         let mut judge = self.health.judge.borrow_mut();
         let mut report = judge.look(&facts);
-        if facts.at < CONTINUED * 1000 {
-            judge.continue_from(|event| self.stood_earlier(fault_of(event)));
-        }
+        judge.continue_from(|event| self.stood_earlier(fault_of(event)));
         for it in &mut report.findings {
             it.repeated = self.repeated(fault_of(&it.event()));
         }

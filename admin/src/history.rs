@@ -22,7 +22,6 @@ use larder_semantics::secret;
 use larder_server::route_stats::{ConfigScopes, Drained};
 use larder_stdx::clock;
 use larder_wire::history::HistoryRecord;
-pub use marks::CONTINUED;
 use marks::{EventCounts, HistoryMark, MarkKind, MarkList};
 use minutes::{RouteMinutes, URLS, UrlCount};
 use rings::{SampleRings, StepEnd};

@@ -16,7 +16,7 @@ const HALF: u64 = 1800;
 
 /// The counts of a route since its counters began, or their growth.
 #[derive(Clone, Debug, Default)]
-pub struct RouteCounts {
+pub struct AdviceCounts {
     pub requests: u64,
     pub hits: u64,
     pub origin_requests: u64,
@@ -27,7 +27,7 @@ pub struct RouteCounts {
     pub removed: Vec<(String, u64)>,
 }
 
-impl RouteCounts {
+impl AdviceCounts {
     /// The growth since `before`. Evidence that pages differ is kept: a parameter, and whether a response was replaced.
     fn since(self, before: &Self) -> Self {
         let of_reason = |it: ReasonCount| {
@@ -92,7 +92,7 @@ impl<T: Clone> CountWindow<T> {
 
 #[derive(Default)]
 struct RouteWindow {
-    counts: CountWindow<RouteCounts>,
+    counts: CountWindow<AdviceCounts>,
     /// When the settings of the cache changed last, Unix seconds.
     changed: Option<u64>,
 }
@@ -107,14 +107,14 @@ struct AllWindows {
 
 /// The windows of all routes, and of the server. Of the main thread.
 #[derive(Default)]
-pub struct RecentCounts(RefCell<AllWindows>);
+pub struct CountWindows(RefCell<AllWindows>);
 
 /// The counts of a time range.
 pub struct RecentRoute {
     /// Its length: shorter than that of the server if the settings of the route have changed.
     pub seconds: u64,
     /// The counts within it.
-    pub counts: RouteCounts,
+    pub counts: AdviceCounts,
 }
 
 impl Admin {
@@ -173,7 +173,7 @@ impl Admin {
     }
 
     /// The counts of a route since its counters began.
-    fn counts_of(&self, scopes: &ConfigScopes, at: usize, config: Option<&RouteConfig>) -> RouteCounts {
+    fn counts_of(&self, scopes: &ConfigScopes, at: usize, config: Option<&RouteConfig>) -> AdviceCounts {
         let counters = scopes.counters_of(at);
         let value = |name: &str| {
             let found = RouteCounters::TABLE.iter().zip(&counters).find(|it| it.0.name == name);
@@ -181,7 +181,7 @@ impl Admin {
         };
         let reason =
             |it: ReasonSum| ReasonCount { reason: it.row.reason, requests: it.requests, micros: it.micros };
-        RouteCounts {
+        AdviceCounts {
             requests: value("requests"),
             hits: value("hits"),
             origin_requests: value("origin_requests"),
@@ -236,12 +236,12 @@ mod tests {
 
     #[test]
     fn counts_that_began_again_are_none_and_evidence_is_kept() {
-        let counts = |requests, analytics, changed| RouteCounts {
+        let counts = |requests, analytics, changed| AdviceCounts {
             requests,
             reasons: vec![ReasonCount { reason: MissReason::Expired, requests, micros: 10 * requests }],
             sums: AdviceSums { analytics, changed, ..AdviceSums::default() },
             removed: vec![("sid".to_owned(), requests)],
-            ..RouteCounts::default()
+            ..AdviceCounts::default()
         };
         let grown = counts(9, 4, 1).since(&counts(4, 1, 1));
         assert_eq!((5, 5, 50), (grown.requests, grown.reasons[0].requests, grown.reasons[0].micros));

@@ -10,7 +10,7 @@ pub const LONGEST: usize = 120;
 /// The seconds within which an event repeats the last one of the same text.
 const REPEATED: u64 = 600;
 /// The seconds after a start for which a fault continues one from before it.
-pub const CONTINUED: u64 = 120;
+const CONTINUED: u64 = 120;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
