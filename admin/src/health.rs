@@ -13,8 +13,8 @@ use larder_origin::OriginState;
 use larder_semantics::health::{
     CLIENT_LIMITS, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, FindingKind, HealthFacts,
     HealthFinding, HealthJudge, HealthReport, HealthWord, Http3Fact, LIMITS, LogFact, MaintenanceFact,
-    MemcachedFact, OriginAnswers, OriginFact, PastFact, RepeatedPurgeFact, RouteCountFact, RouteFact, Severity,
-    UnreachableFact,
+    MemcachedFact, OriginAnswers, OriginFact, PastFact, RepeatedPurgeFact, RouteCountFact, RouteFact,
+    Severity, UnreachableFact,
 };
 use larder_semantics::miss_reason::MissReason;
 use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
