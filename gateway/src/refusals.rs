@@ -37,7 +37,7 @@ pub struct RefusedStorage {
     pub is_one_visitors: bool,
     /// The response's status.
     pub status: u16,
-    /// The response's fields, as received.
+    /// The response's fields, as received; with the length of its body where that was too large and its head declares none.
     pub response: FieldList,
     /// When the request was sent.
     pub request_time: WallTime,

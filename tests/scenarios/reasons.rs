@@ -38,6 +38,10 @@ fn answer(request: &Received) -> Vec<Script> {
         ("/language", _) => page("max-age=60", "Vary: Accept-Language\n", "x"),
         ("/by-client", _) => page("public, max-age=60", "Vary: Authorization\n", "x"),
         ("/large", _) => page("max-age=60", "", &body),
+        ("/large-chunked", _) => {
+            let head = "HTTP/1.1 200 OK\nCache-Control: max-age=60\nTransfer-Encoding: chunked\n\n";
+            vec![Script::Send(response(&format!("{head}7d0\r\n{body}\r\n0\r\n\r\n")))]
+        }
         ("/ask-me", _) => page("no-cache", "ETag: \"v\"\n", "x"),
         ("/behind", _) => page("max-age=10, stale-while-revalidate=600", "", "x"),
         ("/sometimes", _) if request.number == 0 => page("no-store", "", "x"),
@@ -110,6 +114,7 @@ const EACH: &[(&str, &str, &str, &str)] = &[
     ("GET", "/by-client", "Authorization: Basic eB==\r\n", "credentials"),
     ("GET", "/by-client", "Authorization: Basic eA==\r\n", ""),
     ("GET", "/large", "", "too-large"),
+    ("GET", "/large-chunked", "", "too-large"),
     ("GET", "/ask-me", "", "first-request"),
     ("GET", "/ask-me", "", "must-validate"),
     ("GET", "/secret", "Authorization: Basic eA==\r\n", "authorization"),
@@ -168,6 +173,22 @@ fn each_request_has_its_reason_and_they_add_up() {
     let all: u64 = counted.values().sum();
     assert_eq!(origin.requests() as u64, all + 1, "as many as the origin got");
     examples(&larder);
+}
+
+/// Explain said "Not stored yet: that is normal" of a page that is fetched for each request.
+#[test]
+fn a_body_without_a_declared_length_that_exceeds_the_limit_is_explained() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, "");
+    assert_eq!(2000, larder.get("/large-chunked").body.len());
+    let summary = || -> Value {
+        let explained = larder.admin_post("/api/v1/explain", r#"{"url":"http://h/large-chunked"}"#).text();
+        serde_json::from_str::<Value>(&explained).unwrap()["summary"].clone()
+    };
+    let answer = "Not cached: the response is larger than cache.max_object (1KiB).";
+    until("the size is known", || summary()["answer"] == answer);
+    let changes = summary()["changes"].to_string();
+    assert!(changes.contains("cache.max_object"), "{changes}");
 }
 
 /// Each reason has its last request as an example, its class, and a change only where that shares nothing private.

@@ -41,7 +41,7 @@ const CREDENTIALS: [(CredentialOf, &str); 4] = [
 const MOST_RECORDED: usize = 20;
 
 /// The facts that only [`add`] needs.
-const FACTS: [&str; 9] = [
+const FACTS: [&str; 10] = [
     "changes",
     "equal",
     "audience",
@@ -51,6 +51,7 @@ const FACTS: [&str; 9] = [
     "errors",
     "redirects_to_https",
     "untrusted_proxy",
+    "max_object",
 ];
 
 impl Admin {
@@ -71,6 +72,7 @@ impl Admin {
             let of = CREDENTIALS.iter().find(|row| row.0 == it.of).map(|row| row.1);
             json!({ "of": of, "words": it.words })
         });
+        explained["max_object"] = policy.max_object.into();
         self.add_recorded(explained, explanation, (request, client));
         explained["time_limit"] = explained["failure"].as_str().and_then(|it| time_limit(it, route)).into();
         explained["reason"] = judged.reason.map(|it| it.name()).into();
@@ -209,6 +211,7 @@ pub(super) fn add(explained: &mut Value, is_by_default: bool) {
         equal: explained["equal"].as_str(),
         by_access: explained["bypass"] == Bypass::Credentials.sentence(),
         audience,
+        max_object: explained["max_object"].as_u64().unwrap_or_default(),
         has_setting: changes.iter().any(|it| it["by"] == "configuration"),
     });
     let shown = if summary.shows_changes { changes } else { Vec::new() };

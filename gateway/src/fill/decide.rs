@@ -70,7 +70,10 @@ impl FillRun {
             self.head_came(arrived).await;
         }
         let decided = self.job.disposition(arrived, matches!(self.readers, Readers::One { .. }));
-        self.job.settle_reason(arrived);
+        // A body without a declared length may still exceed `cache.max_object`: the step `Store` settles its reason.
+        if !matches!(&decided, Disposition::Store { head, .. } if head.length.is_none()) {
+            self.job.settle_reason(arrived);
+        }
         let next = match &decided {
             Disposition::Store { .. } => FillStep::Store,
             Disposition::Forward(_) => FillStep::Forward,

@@ -4,6 +4,7 @@ use super::{ArrivedHead, FillJob, OriginRequestKind};
 use larder_semantics::miss_reason::{self, MissReason, RequestCredentials};
 use larder_semantics::storable::NotStorable;
 use larder_semantics::stored::Meta;
+use larder_store::fill::SharedHead;
 use std::cell::Cell;
 
 /// The reason of one fill.
@@ -67,5 +68,21 @@ impl FillJob {
             self.local.reason.set(refused);
         }
         arrived.source.count_reason(refused);
+    }
+
+    /// `length` bytes of a body have arrived: one without a declared length may exceed `cache.max_object`, which is its reason then.
+    pub(super) fn note_length(&self, arrived: &ArrivedHead, head: &SharedHead, length: u64) {
+        if length > self.route.policy.max_object {
+            self.refuse(NotStorable::TooLarge, || head.meta.clone());
+            self.settle_reason(arrived);
+        }
+    }
+
+    /// The body is complete: its reason is known, and its length is recorded for `explain` if it was too large.
+    pub(super) fn note_end(&self, arrived: &ArrivedHead, length: u64) {
+        self.settle_reason(arrived);
+        if length > self.route.policy.max_object {
+            self.judge(None, |it| it.record_too_large(arrived, length));
+        }
     }
 }

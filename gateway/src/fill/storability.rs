@@ -61,7 +61,16 @@ impl StorabilityCheck<'_> {
         if is_about_the_page(self.request, arrived, refusal) && !self.is_hit_for_miss {
             self.remember_miss(&arrived.epoch);
         }
-        let theirs = refusal.is_one_visitors();
+        self.record(arrived, refusal.is_one_visitors(), None);
+    }
+
+    /// Records for `explain` that a body without a declared length had this `length`, which exceeds `cache.max_object`.
+    pub fn record_too_large(&self, arrived: &ArrivedHead, length: u64) {
+        self.record(arrived, NotStorable::TooLarge.is_one_visitors(), Some(length));
+    }
+
+    /// `length` is that of the body, where its head declares none.
+    fn record(&self, arrived: &ArrivedHead, theirs: bool, length: Option<u64>) {
         self.gateway.refusals.note(self.hash, arrived.response_time, theirs, || {
             let mut refused = RefusedStorage {
                 method: self.request.method.clone(),
@@ -74,6 +83,9 @@ impl StorabilityCheck<'_> {
                 request_time: arrived.request_time,
                 response_time: arrived.response_time,
             };
+            if let Some(length) = length {
+                refused.response.push("Content-Length", length.to_string());
+            }
             let (request, response) = (refused.request.view(), refused.response.view());
             let exchange = refused.exchange(&request, &response, &self.route.policy);
             let is_one_visitors = theirs || flip::is_one_visitors(&exchange);

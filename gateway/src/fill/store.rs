@@ -63,6 +63,7 @@ impl FillRun {
                     if head.length.is_some_and(|it| length > it) {
                         return;
                     }
+                    job.note_length(arrived, &head, length);
                     large.note(job, &head, &writer, &bytes).await;
                     if holds_last && head.length == Some(length) && length <= most {
                         last = bytes;
@@ -77,6 +78,7 @@ impl FillRun {
         if head.length.is_some_and(|it| length != it) {
             return;
         }
+        job.note_end(arrived, length);
         large.note(job, &head, &writer, &after).await;
         if writer.push(after, most).await.is_err() {
             return;

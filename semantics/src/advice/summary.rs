@@ -1,6 +1,7 @@
 //! The answer of `explain` in two lines: the treatment of the request, and whether it is right.
 
 use crate::miss_reason::{MissClass, MissReason};
+use larder_stdx::size::ByteSize;
 
 /// The audience of a page, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,6 +112,8 @@ pub struct ExplainedFacts<'a> {
     pub by_access: bool,
     /// The audience of the page.
     pub audience: PageAudience,
+    /// `cache.max_object` of the route, in bytes.
+    pub max_object: u64,
     /// Whether a setting would help requests of this reason.
     pub has_setting: bool,
 }
@@ -312,7 +315,10 @@ fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         None => (rightness, format!("{start}: {because}.")),
     };
     let named = facts.credential.filter(|_| !facts.by_access).and_then(|it| named_words(reason, it));
-    let answer = named.unwrap_or_else(|| format!("{answer}."));
+    let answer = named.unwrap_or_else(|| match reason {
+        MissReason::TooLarge => format!("{answer} ({}).", ByteSize(facts.max_object)),
+        _ => format!("{answer}."),
+    });
     ExplainSummary { answer, rightness, because, shows_changes: apart.is_none() || equal.is_some() }
 }
 

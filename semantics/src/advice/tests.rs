@@ -203,6 +203,7 @@ fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts
         equal: None,
         by_access: false,
         audience: PageAudience::Unknown,
+        max_object: 1 << 20,
         has_setting: false,
     }
 }
@@ -409,6 +410,15 @@ fn a_refused_request_is_neither_right_nor_wrong() {
         let found = summarize(&ExplainedFacts { sentence, ..explained("refused", None) });
         assert_eq!((answer, Rightness::ByRule), (&*found.answer, found.rightness));
         assert!(!found.because.contains("right"), "{}", found.because);
+    }
+}
+
+#[test]
+fn a_response_that_is_too_large_names_the_limit() {
+    for (max_object, limit) in [(1 << 20, "1MiB"), (1536 << 10, "1536KiB"), (1000, "1000B")] {
+        let facts = ExplainedFacts { max_object, ..explained("miss", Some(MissReason::TooLarge)) };
+        let answer = format!("Not cached: the response is larger than cache.max_object ({limit}).");
+        assert_eq!(answer, summarize(&facts).answer);
     }
 }
 
