@@ -1,4 +1,4 @@
-// Takes a picture of every view and dialog, at the widths of a desk, a tablet and a phone, dark and light, for a person to look at:
+// Takes a picture of every view and dialog, at the widths of a large and a small desk, a tablet and a phone, dark and light, for a person to look at:
 //   node tests/browser/pictures.mjs FOLDER [PART OF A NAME [WIDTH]]
 // No test: it judges nothing.
 import { mkdirSync } from 'node:fs';
@@ -10,6 +10,7 @@ const [folder = 'pictures', only = '', width = ''] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 
 const SIZES = [
+  { name: '2560', width: 2560, height: 1440 },
   { name: '1440', width: 1440, height: 900 },
   { name: '820', width: 820, height: 1180 },
   { name: '390', width: 390, height: 844 },
