@@ -250,7 +250,10 @@ proptest! {
             entries[*log as usize] += 1;
             let positions = vec![position(*log, entries[*log as usize])];
             let rule = PurgeRule { scope: scope.clone(), strength: *strength, positions };
-            few.add(rule.clone(), WallTime(n as u64));
+            // A purge that was ordered at this node has its position only later.
+            let own = PurgeRule { positions: vec![Position::NOWHERE], ..rule.clone() };
+            let (seq, _) = few.add(own, WallTime(n as u64));
+            few.add_position(seq, rule.positions[0]);
             all.add(rule, WallTime(n as u64));
         }
         prop_assert!(few.len() <= 3);

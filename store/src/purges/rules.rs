@@ -231,20 +231,26 @@ impl PurgeRules {
 
     /// A rule is in one more log.
     pub fn add_position(&mut self, seq: Seq, at: Position) {
-        let Some(entry) = self.entries.get_mut(&seq) else { return };
-        let positions = &mut entry.rule.positions;
-        positions.retain(|it| *it != Position::NOWHERE && it.log != at.log);
-        positions.push(at);
-        let now = cost(&entry.rule);
-        self.cost = self.cost + now - entry.cost;
-        entry.cost = now;
+        self.change_positions(seq, |positions| {
+            positions.retain(|it| *it != Position::NOWHERE && it.log != at.log);
+            positions.push(at);
+        });
     }
 
     /// A rule is in no log, and never will be.
     pub fn purge_lost(&mut self, seq: Seq) {
-        if let Some(entry) = self.entries.get_mut(&seq) {
-            entry.rule.positions.retain(|it| *it != Position::NOWHERE);
-        }
+        self.change_positions(seq, |positions| positions.retain(|it| *it != Position::NOWHERE));
+    }
+
+    /// A purge of the fleet has no position when its rule is added: which older rules it makes redundant is known only now.
+    fn change_positions(&mut self, seq: Seq, change: impl FnOnce(&mut Vec<Position>)) {
+        let Some(entry) = self.entries.get_mut(&seq) else { return };
+        change(&mut entry.rule.positions);
+        let now = cost(&entry.rule);
+        self.cost = self.cost + now - entry.cost;
+        entry.cost = now;
+        let rule = entry.rule.clone();
+        self.drop_superseded(seq, &rule);
     }
 
     /// Responses requested here up to now must be validated.

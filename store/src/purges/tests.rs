@@ -532,6 +532,36 @@ fn rules_are_bounded_and_counted() {
     assert_eq!(Seen::Fresh, seen(&store, "http://a/"), "the same again takes no room");
 }
 
+/// A repeated purge of the fleet got a rule of its own each time: five URLs purged each second filled the table within a minute.
+#[test]
+fn a_repeated_purge_of_the_fleet_replaces_the_older_one() {
+    let store = store(1 << 20);
+    put(&store, "http://a/x", &[]);
+    let before = store.used();
+    // The logs of two servers; one of them, or both, are out of reach for a time.
+    let logs = |n: u64| match n / 500 {
+        0 | 4 => vec![1, 2],
+        1 => vec![1],
+        2 => vec![2],
+        _ => vec![],
+    };
+    for n in 0..2500 {
+        let positions = vec![Position::NOWHERE];
+        let seq = store.purge(PurgeRule { positions, ..rule(url("http://a/"), Strength::Hard) });
+        for log in logs(n) {
+            store.change_rules(|rules| rules.add_position(seq, position(log, n + 1)));
+        }
+        if logs(n).is_empty() {
+            store.change_rules(|rules| rules.purge_lost(seq));
+        }
+    }
+    assert_eq!(0, store.counters.purge_rules_full.get());
+    assert!(store.used() < before + 5000, "{} more", store.used() - before);
+    assert_eq!(Seen::Fresh, seen(&store, "http://a/x"), "no purge named it");
+    let known = |entry| admitted(&store, &[], &[position(1, entry)], clock::wall().0 + 60, true);
+    assert_eq!((Seen::Nothing, Seen::Fresh), (known(2499), known(2500)), "the last one is in force");
+}
+
 #[test]
 fn rules_applied_to_all_entries_are_dropped_without_a_lower_tier() {
     let used = |lower: bool| {
