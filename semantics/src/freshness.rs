@@ -33,6 +33,8 @@ pub enum LifetimeSource {
     Purged,
     /// It ended since this node could not read the purges of the fleet: one may have ended it.
     Unread,
+    /// It ended since purge rules were dropped: one of them may have ended it.
+    RulesDropped,
     /// It ended since the changes of the database of its rows were not known, and the response itself does not forbid stale use.
     Unfollowed,
     /// No source: stale at once.
@@ -123,7 +125,8 @@ impl LifetimeSource {
     /// Whether the lifetime that the response had was ended.
     #[must_use]
     pub fn is_ended(self) -> bool {
-        matches!(self, LifetimeSource::Purged | LifetimeSource::Unread | LifetimeSource::Unfollowed)
+        use LifetimeSource::{Purged, RulesDropped, Unfollowed, Unread};
+        matches!(self, Purged | Unread | RulesDropped | Unfollowed)
     }
 
     /// Stable, kebab-case.
@@ -140,6 +143,7 @@ impl LifetimeSource {
             LifetimeSource::Heuristic => "heuristic",
             LifetimeSource::Purged => "purged",
             LifetimeSource::Unread => "purges-not-read",
+            LifetimeSource::RulesDropped => "purge-rules-dropped",
             LifetimeSource::Unfollowed => "database-not-followed",
             LifetimeSource::None => "none",
         }
@@ -159,6 +163,7 @@ impl LifetimeSource {
             LifetimeSource::Heuristic => "heuristic from Last-Modified",
             LifetimeSource::Purged => "purged",
             LifetimeSource::Unread => "purges of the fleet not read",
+            LifetimeSource::RulesDropped => "purge rules dropped",
             LifetimeSource::Unfollowed => "database not followed",
             LifetimeSource::None => "no lifetime",
         }
@@ -183,6 +188,9 @@ impl LifetimeSource {
             LifetimeSource::Purged => "A purge ended the lifetime.",
             LifetimeSource::Unread => {
                 "The lifetime ended because this node could not read the purges of the fleet."
+            }
+            LifetimeSource::RulesDropped => {
+                "The lifetime ended because purge rules were dropped: one of them may have ended it."
             }
             LifetimeSource::Unfollowed => {
                 "The lifetime ended because changes of the database of its rows were not known."

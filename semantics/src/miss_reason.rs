@@ -136,6 +136,7 @@ pub fn of_stored(meta: &Meta) -> MissReason {
     match source {
         LifetimeSource::Purged => MissReason::Purged,
         LifetimeSource::Unread | LifetimeSource::Unfollowed => MissReason::Doubted,
+        LifetimeSource::RulesDropped => MissReason::PurgeRulesDropped,
         LifetimeSource::None if !meta.no_cache => MissReason::NoLifetime,
         _ if meta.no_cache || meta.lifetime.is_zero() => MissReason::MustValidate,
         _ => MissReason::Expired,
@@ -264,6 +265,8 @@ mod tests {
         check(MissReason::Purged, MissFacts { stored: Some(&purged), ..stale });
         let unread = crate::purged::PurgeVerdict::Unread(WallTime(1001)).apply(&fresh).unwrap();
         check(MissReason::Doubted, MissFacts { stored: Some(&unread), ..stale });
+        let dropped = crate::purged::PurgeVerdict::Dropped(WallTime(1001)).apply(&fresh).unwrap();
+        check(MissReason::PurgeRulesDropped, MissFacts { stored: Some(&dropped), ..stale });
         // Of a database whose changes are not followed.
         let unfollowed = crate::purged::PurgeVerdict::Unfollowed(WallTime(1001)).apply(&fresh).unwrap();
         check(MissReason::Doubted, MissFacts { stored: Some(&unfollowed), ..stale });

@@ -17,6 +17,8 @@ pub enum PurgeVerdict {
     Unfollowed(WallTime),
     /// As [`Self::Validate`], because purges of the fleet may be unknown here.
     Unread(WallTime),
+    /// As [`Self::Validate`], because rules were dropped that may have applied to it.
+    Dropped(WallTime),
     /// Stale since then, and not usable before the origin has validated it.
     Validate(WallTime),
     /// Removed.
@@ -31,6 +33,7 @@ impl PurgeVerdict {
             (PurgeVerdict::Soft(a), PurgeVerdict::Soft(b)) => PurgeVerdict::Soft(a.min(b)),
             (PurgeVerdict::Unfollowed(a), PurgeVerdict::Unfollowed(b)) => PurgeVerdict::Unfollowed(a.min(b)),
             (PurgeVerdict::Unread(a), PurgeVerdict::Unread(b)) => PurgeVerdict::Unread(a.min(b)),
+            (PurgeVerdict::Dropped(a), PurgeVerdict::Dropped(b)) => PurgeVerdict::Dropped(a.min(b)),
             (PurgeVerdict::Validate(a), PurgeVerdict::Validate(b)) => PurgeVerdict::Validate(a.min(b)),
             (a, b) => a.max(b),
         }
@@ -50,13 +53,8 @@ impl PurgeVerdict {
                 };
                 Some(Meta { must_revalidate: true, ..ended(meta, since, source) })
             }
-            PurgeVerdict::Unread(since) => {
-                let source = match meta.lifetime.source {
-                    LifetimeSource::Purged => LifetimeSource::Purged,
-                    _ => LifetimeSource::Unread,
-                };
-                Some(Meta { must_revalidate: true, ..ended(meta, since, source) })
-            }
+            PurgeVerdict::Unread(since) => Some(in_doubt(meta, since, LifetimeSource::Unread)),
+            PurgeVerdict::Dropped(since) => Some(in_doubt(meta, since, LifetimeSource::RulesDropped)),
             PurgeVerdict::Validate(since) => {
                 Some(Meta { must_revalidate: true, ..ended(meta, since, LifetimeSource::Purged) })
             }
@@ -74,9 +72,18 @@ pub fn is_doubted(meta: &Meta) -> bool {
 /// The source of a lifetime after a purge that adds no reason for validation.
 fn source_after(meta: &Meta) -> LifetimeSource {
     match meta.lifetime.source {
-        it @ (LifetimeSource::Unread | LifetimeSource::Unfollowed) => it,
+        it @ (LifetimeSource::Unread | LifetimeSource::RulesDropped | LifetimeSource::Unfollowed) => it,
         _ => LifetimeSource::Purged,
     }
+}
+
+/// To be validated because of a purge that is not known; one that is known stays the reason.
+fn in_doubt(meta: &Meta, since: WallTime, reason: LifetimeSource) -> Meta {
+    let source = match meta.lifetime.source {
+        LifetimeSource::Purged => LifetimeSource::Purged,
+        _ => reason,
+    };
+    Meta { must_revalidate: true, ..ended(meta, since, source) }
 }
 
 /// With a lifetime that ended at `since`, if it did not before. Its age is unchanged, so that the reported age and
@@ -161,6 +168,26 @@ mod tests {
         assert_eq!((true, LifetimeSource::Purged), source(&purged));
         assert_eq!(source(&purged), source(&later.apply(&purged).unwrap()), "a known purge stays the reason");
         assert_eq!(PurgeVerdict::Validate(WallTime(1)), unread.and(PurgeVerdict::Validate(WallTime(1))));
+    }
+
+    #[test]
+    fn rules_that_were_dropped_are_no_purge() {
+        let source = |it: &Meta| (it.must_revalidate, it.lifetime.source);
+        let (dropped, known) =
+            (PurgeVerdict::Dropped(WallTime(1000)), PurgeVerdict::Validate(WallTime(1001)));
+        let doubted = dropped.apply(&meta()).unwrap();
+        assert!(is_doubted(&doubted) && source(&doubted) == (true, LifetimeSource::RulesDropped));
+        for weaker in [PurgeVerdict::Soft(WallTime(1001)), PurgeVerdict::Unfollowed(WallTime(1001))] {
+            assert_eq!(source(&doubted), source(&weaker.apply(&doubted).unwrap()), "{weaker:?}");
+        }
+        let purged = known.apply(&doubted).unwrap();
+        assert_eq!((true, LifetimeSource::Purged), source(&purged));
+        assert_eq!(
+            source(&purged),
+            source(&dropped.apply(&purged).unwrap()),
+            "a known purge stays the reason"
+        );
+        assert_eq!((known, known), (dropped.and(known), known.and(dropped)));
     }
 
     #[test]

@@ -323,6 +323,9 @@ fn may_be_stale(meta: &Meta, trace: &mut impl RuleTrace) -> bool {
             true if meta.lifetime.source == LifetimeSource::Unread => {
                 "the stored response has must-revalidate, proxy-revalidate or s-maxage, or the fleet may have purged it"
             }
+            true if meta.lifetime.source == LifetimeSource::RulesDropped => {
+                "the stored response has must-revalidate, proxy-revalidate or s-maxage, or a purge rule that was dropped may name it"
+            }
             true if is_purged => {
                 "the stored response has must-revalidate, proxy-revalidate or s-maxage, or a purge asks for its validation"
             }

@@ -5,7 +5,6 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::expression::Expression;
 use larder_semantics::field::FieldList;
-use larder_semantics::freshness::LifetimeSource;
 use larder_semantics::tags;
 use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::ram::Lookup;
@@ -140,7 +139,7 @@ async fn request(world: &World, store: &Store, page: usize, mood: Mood) {
     let hash = store.hash(&key);
     let floor = world.pages[page].floor.load(SeqCst);
     let found = store.lookup(hash, &key, 0);
-    let fresh = |it: &Stored| it.meta.lifetime.source != LifetimeSource::Purged;
+    let fresh = |it: &Stored| !it.meta.lifetime.source.is_ended();
     if let Lookup::Entry(entry) = &found
         && !fresh(&entry.variants[0])
     {

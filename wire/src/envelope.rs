@@ -106,7 +106,7 @@ const fn source_number(source: LifetimeSource) -> u8 {
         LifetimeSource::RouteDefault => 7,
         LifetimeSource::Heuristic => 8,
         // Other versions know no difference, and there is none but the reason in statistics.
-        LifetimeSource::Purged | LifetimeSource::Unread => 9,
+        LifetimeSource::Purged | LifetimeSource::Unread | LifetimeSource::RulesDropped => 9,
         LifetimeSource::Unfollowed => 10,
     }
 }

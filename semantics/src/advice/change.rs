@@ -233,6 +233,7 @@ pub fn changes(reason: MissReason, facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         | MissReason::Range
         | MissReason::MustValidate
         | MissReason::Doubted
+        | MissReason::PurgeRulesDropped
         | MissReason::HitForMiss
         | MissReason::Head
         | MissReason::CacheOff

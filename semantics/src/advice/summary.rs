@@ -382,6 +382,7 @@ fn words(reason: MissReason) -> (&'static str, &'static str) {
         MissReason::RequestNoStore => ("Not cached: the request has no-store", "the same request without no-store may be stored"),
         MissReason::MustValidate => ("Validated with the origin: the response demands it before each use", "the application decides how long its pages are valid"),
         MissReason::Doubted => ("Validated with the origin: the fleet may have a newer page, or a purge that this node could not read", "the stored page is a hit once the servers answer that the state names"),
+        MissReason::PurgeRulesDropped => ("Validated with the origin: purge rules were dropped, and one of them may have named the page", "with fewer purges, each of more pages, such as by tag, no rule is dropped"),
         MissReason::HitForMiss => ("Not cached: the last responses to this URL could not be shared", "requests for such a page do not wait for each other"),
         MissReason::Head => ("Not cached: a HEAD request does not fill the cache", "a GET fills it"),
         MissReason::CacheOff => ("Not cached: the route does not use the cache", "cache.enabled is false"),

@@ -53,6 +53,8 @@ reasons! {
     MustValidate "must-validate" ByResponse: "The response demands a validation before each use (`no-cache`, or a lifetime of zero).", "";
     Doubted "doubted" CouldBeHit: "The stored response is in doubt: the fleet may have a newer one, or a purge or a change of a database that this node could not read.",
         "The memcached servers, the purge log and the database that the state of the server names have to be restored: no key of the configuration replaces them.";
+    PurgeRulesDropped "purge-rules-dropped" CouldBeHit: "The stored response is in doubt: purge rules were dropped because their table was full, and one of them may have ended it.",
+        "Fewer purges of more pages each, such as by tag; more RAM (`cache.ram.size`) has room for more rules.";
     HitForMiss "hit-for-miss" Needed: "The last responses to this URL were not cacheable, so that requests for it do not wait for each other.", "";
     Head "head" Needed: "A HEAD request, which does not fill the cache.", "";
     CacheOff "cache-off" ByConfiguration: "The route does not use the cache (`cache.enabled = false`).", "";

@@ -271,7 +271,7 @@ proptest! {
         for epoch in [here, elsewhere] {
             let (few, all) = (few.verdict(&subject, epoch), all.verdict(&subject, epoch));
             prop_assert!(
-                few == all || matches!(few, PurgeVerdict::Unread(_) | PurgeVerdict::Validate(_) | PurgeVerdict::Hard),
+                few == all || matches!(few, PurgeVerdict::Dropped(_) | PurgeVerdict::Validate(_) | PurgeVerdict::Hard),
                 "{:?} instead of {:?}", few, all
             );
         }

@@ -557,7 +557,7 @@ impl Floor {
                         && !self.logs.iter().all(|it| log.reached(std::slice::from_ref(it)))
             }
         };
-        if below { PurgeVerdict::Validate(self.at) } else { PurgeVerdict::Keep }
+        if below { PurgeVerdict::Dropped(self.at) } else { PurgeVerdict::Keep }
     }
 }
 

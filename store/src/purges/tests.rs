@@ -8,6 +8,7 @@ use crate::ram::{Lookup, Store, StoredArc};
 use crate::sample::{meta, plain, read, store, stored, text};
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::LifetimeSource;
+use larder_semantics::miss_reason;
 use larder_semantics::purged::is_doubted;
 use larder_semantics::tags;
 use larder_stdx::clock::{self, WallTime};
@@ -524,6 +525,9 @@ fn rules_are_bounded_and_counted() {
     assert!(store.used() < 96 << 10, "{}", store.used());
     assert!(store.counters.purge_rules_full.get() > 1000);
     assert_eq!(Seen::Doubted, seen(&store, "http://a/"), "it may have been purged");
+    let found = found(&store, "http://a/").unwrap();
+    // "purged" was the reason for pages that no purge had named.
+    assert_eq!("purge-rules-dropped", miss_reason::of_stored(&found.meta).name());
     put(&store, "http://a/", &["red"]);
     assert_eq!(Seen::Fresh, seen(&store, "http://a/"));
     for _ in 0..2000 {
