@@ -440,6 +440,7 @@ fn troubled(live: &Live) -> Vec<RouteCountFact> {
                 limited,
                 loops,
                 refused,
+                purges_refused: live.scopes.purges_refused_of(at),
                 errors_4xx,
                 failure: failing.map_or_else(|| recent_failure(live, it), |it| it.standing.down_reason()),
                 rules: configs.get(&at).map_or_else(String::new, |it| it.access.refusing().join(" or ")),

@@ -240,7 +240,7 @@ struct CountSample {
     counts: CountFacts,
     /// The name of each database, with requests and server errors of the pages that its changes purge.
     databases: Vec<(String, [u64; 2])>,
-    /// The troubled routes, by their position. 24 bytes each: their differences within a minute fit 32 bits.
+    /// The troubled routes, by their position. 32 bytes each: their differences within a minute fit 32 bits.
     routes: Vec<RouteCounts>,
     /// The origins; empty in a sample of an earlier configuration.
     origins: Vec<OriginAnswers>,
@@ -255,6 +255,7 @@ struct RouteCounts {
     limited: u32,
     loops: u32,
     refused: u32,
+    purges_refused: u32,
     errors_4xx: u32,
 }
 
@@ -365,6 +366,7 @@ impl HealthJudge {
             limited: now.limited.wrapping_sub(before.limited),
             loops: now.loops.wrapping_sub(before.loops),
             refused: now.refused.wrapping_sub(before.refused),
+            purges_refused: now.purges_refused.wrapping_sub(before.purges_refused),
             errors_4xx: now.errors_4xx.wrapping_sub(before.errors_4xx),
         };
         // Each event is a request, also before the first reading that has the route.
@@ -433,6 +435,7 @@ fn carried(earlier: [u64; 2], before: [u64; 2], after: [u64; 2]) -> [u64; 2] {
 #[allow(clippy::cast_possible_truncation, reason = "only differences are used, which are small")]
 fn of_route(it: &RouteCountFact) -> RouteCounts {
     let RouteCountFact { at, requests, errors_5xx, limited, loops, refused, errors_4xx, .. } = *it;
+    let purges_refused = it.purges_refused as u32;
     RouteCounts {
         at,
         requests: requests as u32,
@@ -440,6 +443,7 @@ fn of_route(it: &RouteCountFact) -> RouteCounts {
         limited: limited as u32,
         loops: loops as u32,
         refused: refused as u32,
+        purges_refused,
         errors_4xx: errors_4xx as u32,
     }
 }

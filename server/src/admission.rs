@@ -370,7 +370,13 @@ async fn purge(
     head: &RequestHead<'_>,
     client: &Client,
 ) -> Synthetic {
-    method::answer(context.purges, request.router, context.counters, matched, head, client).await
+    let page = method::answer(context.purges, request.router, context.counters, matched, head, client).await;
+    if page.status == 403
+        && let Some(scope) = request.scope()
+    {
+        scope.counters.purges_refused.add(1);
+    }
+    page
 }
 
 /// The request for which [`own_answer()`] looks for an answer.

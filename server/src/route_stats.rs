@@ -443,6 +443,12 @@ impl ConfigScopes {
         self.routes[route].parts.iter().map(|it| it.counters.refused.get()).sum()
     }
 
+    /// The purges of a route that were refused with 403.
+    #[must_use]
+    pub fn purges_refused_of(&self, route: usize) -> u64 {
+        self.routes[route].parts.iter().map(|it| it.counters.purges_refused.get()).sum()
+    }
+
     /// The answers of an origin, those of them with a status from 500, and the microseconds to their heads, in total.
     #[must_use]
     pub fn answers_of(&self, origin: usize) -> [u64; 4] {

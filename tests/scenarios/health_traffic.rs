@@ -243,6 +243,22 @@ fn a_route_whose_files_are_elsewhere_is_a_notice() {
 }
 
 #[test]
+fn purges_that_the_configuration_refuses_are_no_client_errors() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage");
+    let larder = start(&format!(
+        "[[site.route]]\nname = \"catalogue\"\npath = \"/*\"\ncache.purge = {{ method = true, from = [\"10.0.0.0/8\"] }}\nproxy.to = {:?}\n",
+        origin.url()
+    ));
+    let purge = || {
+        larder.client().send("PURGE / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n").read().status
+    };
+    (0..60).for_each(|_| assert_eq!(403, purge()));
+    assert_eq!("Healthy", sentence(&larder));
+    larder.pass(11_000);
+    assert_eq!("Healthy", sentence(&larder));
+}
+
+#[test]
 fn a_host_that_no_site_has_and_a_proxy_that_is_not_trusted_are_notices() {
     let config = "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"shop.test\"]\n[[site.route]]\npath = \"/*\"\nrespond.status = 204\n";
     let larder = Larder::configured(config.to_owned());

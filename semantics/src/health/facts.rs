@@ -143,6 +143,8 @@ pub struct RouteCountFact {
     pub loops: u64,
     /// Requests of them that `access` refused with 401 or 403.
     pub refused: u64,
+    /// `PURGE` requests of clients that may not purge (403).
+    pub purges_refused: u64,
     /// Responses with a status of 400 to 499, the refused and limited ones included.
     pub errors_4xx: u64,
     /// Why the last exchange with its origins failed, if they fail now.

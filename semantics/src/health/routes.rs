@@ -70,15 +70,15 @@ fn live(route: &str, filter: &str) -> String {
 }
 
 /// Whether `some` of the requests of a route is most of them. Fewer end a condition than begin it.
-fn is_most(it: &RouteCounts, some: u64, is_held: bool) -> bool {
+fn is_most(requests: u32, some: u64, is_held: bool) -> bool {
     let (least, share) = if is_held { (1, FAILED.1) } else { (ERRORS_REQUESTS, FAILED.0) };
-    some >= least && some * 100 >= u64::from(it.requests) * share
+    some >= least && some * 100 >= u64::from(requests) * share
 }
 
 /// Most responses are server errors.
 fn failing(fact: &RouteCountFact, it: &RouteCounts, held: &HeldConditions) -> Option<Condition> {
     let subject = format!("errors of route {}", fact.name);
-    if !is_most(it, it.errors_5xx.into(), held.of(&subject).is_some()) {
+    if !is_most(it.requests, it.errors_5xx.into(), held.of(&subject).is_some()) {
         return None;
     }
     let what = format!("most responses of route {} are server errors", fact.name);
@@ -91,15 +91,17 @@ fn failing(fact: &RouteCountFact, it: &RouteCounts, held: &HeldConditions) -> Op
     Some(found.seen_at(live(&fact.name, "status >= 500")))
 }
 
-/// Most responses have a status of 400 to 499 for another reason than `access`.
+/// Most responses have a status of 400 to 499 for another reason than `access`. Purges that the configuration refuses are left out.
 fn rejecting(fact: &RouteCountFact, it: &RouteCounts, held: &HeldConditions) -> Option<Condition> {
     let subject = format!("client errors of route {}", fact.name);
-    let count = it.errors_4xx.saturating_sub(it.refused).saturating_sub(it.limited);
-    if !is_most(it, count.into(), held.of(&subject).is_some()) {
+    let requests = it.requests.saturating_sub(it.purges_refused);
+    let count =
+        [it.refused, it.limited, it.purges_refused].into_iter().fold(it.errors_4xx, u32::saturating_sub);
+    if !is_most(requests, count.into(), held.of(&subject).is_some()) {
         return None;
     }
     let what = format!("most responses of route {} have a status of 400 to 499", fact.name);
-    let evidence = format!("{} of {} within the last minute", count.min(it.requests), it.requests);
+    let evidence = format!("{} of {requests} within the last minute", count.min(requests));
     let found = condition(FindingKind::RouteRejects, &subject, what, evidence);
     Some(found.seen_at(live(&fact.name, "status >= 400 && status < 500")))
 }

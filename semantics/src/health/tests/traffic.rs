@@ -265,6 +265,27 @@ fn refused_requests_are_no_client_errors_of_another_reason() {
     assert_eq!(vec!["route-refused"], names(&look(12, 100)).1);
 }
 
+/// After `cache.purge.from` was narrowed as the state had proposed, the state named the purges that it refuses as client errors.
+#[test]
+fn refused_purges_are_no_client_errors_of_a_route() {
+    let mut judge = HealthJudge::default();
+    let mut look = |second, requests, errors_4xx, purges_refused| {
+        let fact = RouteCountFact { errors_4xx, purges_refused, ..troubled(1, requests, 0, 0) };
+        judge.look(&HealthFacts { troubled: vec![fact], ..at(second) })
+    };
+    look(0, 0, 0, 0);
+    look(1, 125, 107, 107);
+    assert_eq!("Healthy", look(12, 125, 107, 107).sentence());
+    look(200, 125, 107, 107);
+    look(201, 300, 137, 107);
+    assert!(look(212, 300, 137, 107).sentence().starts_with("Healthy"), "30 of 175");
+    look(400, 300, 137, 107);
+    look(401, 500, 297, 207);
+    let text = look(412, 500, 297, 207).sentence();
+    // 60 of the other 100.
+    assert!(text.contains("route r1 have a status of 400 to 499") && text.contains("(60 of 100 "), "{text}");
+}
+
 fn of_samples<'a>(second: u64, samples: impl Iterator<Item = RecordedSample<'a>>) -> HealthFacts {
     let mut recorded = RecordedFacts::default();
     samples.for_each(|it| recorded.add(it));
