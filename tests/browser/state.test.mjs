@@ -75,6 +75,28 @@ it('names a refused configuration in every view and tab, until it is corrected',
   await until('the icon is that of before', async () => (await icon()) === well);
 });
 
+it('says that a changed file waits for its reload, and that it was rejected only where the state says so', async () => {
+  const text = larder.configuration();
+  await waits('Healthy');
+  // A reading between the write of the file and its reload.
+  const between = (route) => route.fetch().then(async (response) => route.fulfill({ response, json: { ...(await response.json()), running_hash: 'of the previous text' } }));
+  await page.route('**/api/v1/config', between);
+  await go('config');
+  const note = page.locator('.waits, .banner', { hasText: 'The file differs from the running configuration' });
+  await note.waitFor();
+  assert.match(await note.innerText(), /running configuration: it waits for the reload\./);
+  assert.equal(await note.getAttribute('role'), 'status', 'no alert');
+  await page.unroute('**/api/v1/config', between);
+  await note.waitFor({ state: 'detached' });
+  larder.configure(text.replace('workers = 1', 'workers = 0'));
+  await waits('Degraded');
+  await go('config?part=text');
+  await page.locator('.banner', { hasText: 'its last reload was rejected' }).waitFor();
+  larder.configure(text);
+  await waits('Healthy');
+  await note.waitFor({ state: 'detached' });
+});
+
 it('moves no row of Live that is aimed at when its sentence becomes longer', async () => {
   const text = larder.configuration();
   await waits('Healthy');

@@ -15,7 +15,7 @@ import { note, useFetched, useDebounced, useReadings } from '../hooks';
 import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings } from '../types';
 import { type Draft, type DraftFile, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
 import { Certificates } from './config_certificates';
-import { configuration, useSaved } from './config_file';
+import { configuration, useSaved, waitsForReload } from './config_file';
 import { ConfigForm } from './config_form';
 import { Merge, isOutdated } from './config_merge';
 import { Keys, RestartPending } from './config_restart';
@@ -32,6 +32,24 @@ const PARTS: [Part, string][] = [
   ['certificates', 'Certificates'],
   ['history', 'History'],
 ];
+
+/** The file is not in force: its reload was rejected, as the state of the server says, or is about to come. */
+function Differs(): JSX.Element {
+  const isRejected = useReadings().latest?.health?.findings.some((it) => it.name === 'configuration-refused');
+  if (isRejected) {
+    return (
+      <p class="banner" role="alert">
+        <Icon name="warn" /> The file differs from the running configuration: its last reload was rejected.
+      </p>
+    );
+  }
+  return (
+    <div class="waits" role="status">
+      <Icon name="clock" />
+      <p>The file differs from the running configuration: it waits for the reload.</p>
+    </div>
+  );
+}
 
 /** The form asks what only an admin may. */
 const partOf = (it: Part | null, admin: boolean): Part => (admin ? (it ?? 'form') : it === 'history' || it === 'certificates' ? it : 'text');
@@ -150,11 +168,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
         </p>
       )}
       {keys.length > 0 && <RestartPending keys={keys} values={data.pending_values} fails={data.next_start} undo={part === 'history' ? null : () => setPart('history')} done={() => again((it) => it + 1)} />}
-      {data.running_hash !== null && data.running_hash !== data.hash && data.pending.length === 0 && (
-        <p class="banner" role="alert">
-          <Icon name="warn" /> The file differs from the running configuration: its last reload was rejected.
-        </p>
-      )}
+      {waitsForReload(data) && <Differs />}
       {admin && isBehind && (
         <div class="waits" role="status">
           <Icon name="undo" />

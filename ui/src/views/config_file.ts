@@ -1,5 +1,5 @@
-// The configuration as it is saved: read when the view opens, when the tab is shown again, and every half minute, because others may
-// have changed the file.
+// The configuration as it is saved: read when the view opens, when the tab is shown again, and every half minute, because the file may
+// have been changed elsewhere; more often until a changed file is in force.
 import { useEffect, useRef } from 'preact/hooks';
 import { get } from '../api';
 import { type Fetched, useFetched } from '../hooks';
@@ -7,8 +7,13 @@ import type { Config } from '../types';
 
 /** Milliseconds between two readings. */
 const EVERY = 30_000;
+/** The same while the file is not in force. */
+const SOON = 2000;
 
 export const configuration = (signal?: AbortSignal): Promise<Config> => get<Config>('/api/v1/config', signal);
+
+/** Whether the file is not in force, for another reason than keys that need a restart. */
+export const waitsForReload = (it: Config): boolean => it.running_hash !== null && it.running_hash !== it.hash && it.pending.length === 0;
 
 /** What may change of it. */
 const withoutKeys = (it: Config | null): string => JSON.stringify(it && { ...it, keys: null });
@@ -19,6 +24,7 @@ export function useSaved(turn: number): Fetched<Config> {
   const { data, take } = fetched;
   const known = useRef(data);
   known.current = data;
+  const every = data && waitsForReload(data) ? SOON : EVERY;
   useEffect(() => {
     let isOpen = true;
     const read = (): void => {
@@ -26,7 +32,7 @@ export function useSaved(turn: number): Fetched<Config> {
       // The frame shows that larder does not respond.
       void configuration().then((it) => isOpen && withoutKeys(it) !== withoutKeys(known.current) && take(it), () => null);
     };
-    const timer = window.setInterval(read, EVERY);
+    const timer = window.setInterval(read, every);
     addEventListener('focus', read);
     document.addEventListener('visibilitychange', read);
     return () => {
@@ -36,6 +42,6 @@ export function useSaved(turn: number): Fetched<Config> {
       document.removeEventListener('visibilitychange', read);
     };
     // What was read before a change was applied is not taken after it.
-  }, [turn]);
+  }, [turn, every]);
   return fetched;
 }
