@@ -168,7 +168,7 @@ it('leaves Space to the button that has the focus', async () => {
   await page.getByRole('button', { name: 'Resume' }).waitFor();
 });
 
-it('leads from a warning in the dialog of Apply to its line in the editor', async () => {
+it('folds warnings of the saved file in the dialog of Apply, and leads from one to its line in the editor', async () => {
   await go('config?part=form');
   await page.locator('.section', { hasText: 'Server' }).click();
   const field = page.getByRole('textbox', { name: /^workers/ });
@@ -177,11 +177,33 @@ it('leads from a warning in the dialog of Apply to its line in the editor', asyn
   await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await page.click('text=Review and apply');
   const warning = page.locator('dialog .problems').getByRole('button', { name: /cache\.default_ttl: / });
+  const older = page.locator('dialog summary', { hasText: 'Also in the file: 1 older warning' });
+  await older.waitFor();
+  assert.equal(await warning.isVisible(), false);
+  await older.click();
   const line = Number(/line (\d+)/i.exec(await warning.innerText())[1]);
   await warning.click();
   await page.locator('dialog').waitFor({ state: 'detached' });
   const chosen = () => page.locator('.editor textarea').evaluate((box) => box.value.slice(0, box.selectionStart).split('\n').length);
   await until('the cursor is in the line', async () => (await chosen()) === line);
+  await page.getByRole('button', { name: 'Discard', exact: true }).click();
+  await go('overview');
+});
+
+it('shows the warning of a changed line in the dialog of Apply', async () => {
+  await go('config?part=text');
+  const editor = page.getByLabel('The text of the configuration');
+  const text = await editor.inputValue();
+  // The same warning as that of the saved file, of a new value.
+  await editor.fill(text.replace('default_ttl = "60s"', 'default_ttl = "90s"'));
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
+  const asked = page.waitForResponse((it) => it.url().endsWith('/config/check') && it.request().postData() === JSON.stringify({ text, included: [] }));
+  await page.click('text=Review and apply');
+  await asked;
+  await page.locator('dialog button.primary:enabled', { hasText: 'Apply' }).waitFor();
+  await page.locator('dialog .problems').getByRole('button', { name: /cache\.default_ttl: / }).waitFor();
+  assert.equal(await page.locator('dialog summary', { hasText: 'older' }).count(), 0);
+  await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Discard', exact: true }).click();
   await go('overview');
 });

@@ -21,6 +21,7 @@ import { Merge, isOutdated } from './config_merge';
 import { Keys, RestartPending } from './config_restart';
 import { TLS } from './config_sections';
 import { ConfigText, type Target } from './config_text';
+import { Warnings } from './config_warnings';
 import { may, needs } from '../identity';
 import '../style/config.css';
 
@@ -349,7 +350,7 @@ function Apply({ draft, checked, show, fresh, wasMerged, merge, close, done }: A
       {trial.shown}
       <Diffs of={checked} name={main.name} />
       {checked.problems.length > 0 && <Problems of={checked.problems} show={show} />}
-      {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} show={show} mild />}
+      <Warnings checked={checked} files={draft.files} show={show} />
       {needsStart && (
         <div class="waits">
           <Icon name="clock" />
