@@ -208,6 +208,31 @@ it('drains an origin after it has said what that does, and restores it', async (
   await row('Origins', '127.0.0.1:2').getByRole('button', { name: /^Drain/ }).waitFor();
 });
 
+it('marks the row of an origin that the state names, again and again', async () => {
+  // So low that the list of origins lies below.
+  await page.setViewportSize({ width: 1440, height: 500 });
+  await go('overview');
+  const down = page.locator('.state').getByRole('link', { name: 'origin http://127.0.0.1:1 is down' });
+  const list = page.locator('.state').getByRole('button', { name: /more …|Remedy …/ });
+  const marked = block('Origins').locator('tr[aria-current]');
+  const isInView = () => marked.evaluate((it) => it.getBoundingClientRect().top >= 0 && it.getBoundingClientRect().bottom <= innerHeight);
+  for (let times = 0; times < 2; times += 1) {
+    await list.click();
+    await down.click();
+    await until('the row is in sight', async () => (await marked.count()) === 1 && (await isInView()));
+    assert.match(await marked.innerText(), /^127\.0\.0\.1:1\b/);
+    await page.evaluate(() => scrollTo({ top: 0, behavior: 'instant' }));
+    await page.locator('.state .findings').waitFor({ state: 'detached' });
+  }
+  assert.deepEqual(await audit(page), []);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await go('overview?show=memory');
+  await page.locator('dialog', { hasText: 'accounted for' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await go('overview');
+});
+
 it('has the tiers in a line, and memory in a drawer', async () => {
   assert.match(await page.locator('.tiers').innerText(), /RAM.* of .*objects.*evicted \/ s.*Disk.*Fleet.*off/s);
   await page.locator('.tiers').getByRole('button', { name: /Memory/ }).click();

@@ -65,6 +65,11 @@ pub(super) fn origins(
     }
 }
 
+/// The view with the row of an origin marked.
+fn row_of(origin: &OriginFact) -> String {
+    format!("overview?origin={}", origin.name)
+}
+
 /// The names of routes, such as `route shop/` or `routes a/, b/`.
 fn named(facts: &HealthFacts, routes: &[usize]) -> String {
     let names: Vec<&str> = routes.iter().map(|it| &*facts.routes[*it].name).collect();
@@ -107,7 +112,8 @@ fn down(facts: &HealthFacts, origin: &OriginFact, routes: &[usize]) -> Option<Co
     };
     let OriginFact { name, why, .. } = origin;
     let subject = format!("origin {name}");
-    Some(condition(kind, &subject, format!("origin {name} is down"), why).with_effect(effect))
+    let found = condition(kind, &subject, format!("origin {name} is down"), why).with_effect(effect);
+    Some(found.seen_at(row_of(origin)))
 }
 
 /// Requests that wait for a slot of `proxy.connections`.
@@ -121,7 +127,8 @@ fn queued(origin: &OriginFact, own: &OriginAnswers, held: &HeldConditions) -> Op
     let share = (own.waits * 100).checked_div(own.all).unwrap_or(100).min(100);
     let evidence =
         format!("{} within the last minute waited 100 ms or longer, {share} % of its answers", own.waits);
-    Some(condition(FindingKind::OriginQueue, &subject, what, evidence).with_effect(&*origin.limit))
+    let found = condition(FindingKind::OriginQueue, &subject, what, evidence);
+    Some(found.with_effect(&*origin.limit).seen_at(row_of(origin)))
 }
 
 /// Server errors of one origin that the others of its routes do not have.
@@ -158,7 +165,8 @@ fn failing(
     };
     let evidence = format!("{} of {} within the last minute{others}", own.errors_5xx, own.all);
     let effect = format!("it still gets requests of {}", named(facts, routes));
-    Some(condition(FindingKind::OriginErrors, &subject, what, evidence).with_effect(effect))
+    let found = condition(FindingKind::OriginErrors, &subject, what, evidence);
+    Some(found.with_effect(effect).seen_at(row_of(origin)))
 }
 
 /// An origin that is far slower than the others of its routes.
@@ -187,5 +195,5 @@ fn slow(
         millis(mean),
         millis(usual)
     );
-    Some(condition(FindingKind::OriginSlow, &subject, what, evidence))
+    Some(condition(FindingKind::OriginSlow, &subject, what, evidence).seen_at(row_of(origin)))
 }

@@ -107,7 +107,8 @@ fn disagreement(it: &DisagreeingFact) -> Condition {
     );
     let found =
         condition(FindingKind::OriginsDisagree, &format!("origins of route {}", it.route), what, evidence);
-    found.with_effect("whether a client gets a shared page depends on the origin")
+    let view = format!("overview?origin={},{}", it.shares.0, it.forbids.0);
+    found.with_effect("whether a client gets a shared page depends on the origin").seen_at(view)
 }
 
 #[cfg(test)]

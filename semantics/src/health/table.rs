@@ -146,7 +146,7 @@ findings! {
     CertificateOtherNames "certificate-other-names" Degraded 10 "config?section=tls.":
         "no certificate is for NAMES (the certificates are for NAMES); clients reject the connection",
         "Add a certificate that has these names to `tls.certificates`, or let `tls.acme` obtain one. Hosts count that are served over TLS only, or redirected to it (`redirect_https`), without proxies in `clients.trusted`.";
-    MemoryWithheld "memory-withheld" Degraded 60 "overview":
+    MemoryWithheld "memory-withheld" Degraded 60 "overview?show=memory":
         "a part of the RAM tier is withheld since TIME (USABLE of BUDGET can be used), because the process uses more memory than planned",
         "Lower `limits.connections`, or raise `cache.ram.size` if the machine has free memory. A smaller size does not end this state.";
     PagesEvicted "fresh-pages-evicted" Notice 0 "overview":

@@ -82,6 +82,7 @@ fn an_origin_is_down_with_its_reason_and_its_effect() {
          10.0.0.8:8000",
         report.sentence()
     );
+    assert_eq!("overview?origin=10.0.0.7:8000", report.findings[0].view);
     // The start stays, also if the other one fails; on another day it has a date.
     let both = HealthFacts {
         origins: vec![origin("10.0.0.7:8000", why), origin("10.0.0.8:8000", "timeout")],

@@ -17,13 +17,14 @@ const VIEWS: Record<string, [string, string]> = {
 /** A file of a configuration and its line. */
 const PLACE = /([\w./@+-]+\.(?:toml|conf)):(\d+)(?::\d+)?/;
 
+/** Opens the view of a link again, where the address is that of the link already. */
+export const again = (href: string): boolean => location.hash === href && dispatchEvent(new HashChangeEvent('hashchange'));
+
 /** A link to a line in the editor of the page. */
 export function LineLink({ file, line, title, children }: { file: string; line: string; title: string; children: ComponentChildren }): JSX.Element {
   const href = `#/config?${new URLSearchParams({ part: 'text', file, line }).toString()}`;
-  // The address is the same where the link was followed before.
-  const again = (): boolean => location.hash === href && dispatchEvent(new HashChangeEvent('hashchange'));
   return (
-    <a class="link" href={href} title={title} onClick={again}>
+    <a class="link" href={href} title={title} onClick={() => again(href)}>
       {children}
     </a>
   );

@@ -8,7 +8,7 @@ import degraded from '../larder-degraded.svg';
 import failing from '../larder-failing.svg';
 import type { Finding, Health } from '../types';
 import { Icon, type IconName } from './icons';
-import { Linked } from './linked';
+import { Linked, again } from './linked';
 
 const WORDS: Record<Health['word'], { word: string; icon: IconName }> = {
   healthy: { word: 'Healthy', icon: 'check' },
@@ -33,7 +33,9 @@ function Sentence({ of }: { of: Finding }): JSX.Element {
   const href = `#/${view}${query ? `?${name}=${encodeURIComponent(value)}` : ''}`;
   return (
     <>
-      <a href={href}>{marked(of.what)}</a>
+      <a href={href} onClick={() => again(href)}>
+        {marked(of.what)}
+      </a>
       {of.since !== null && ` since ${local(of.since)}`}
       {of.first && `, ${of.times} times since ${local(of.first)}`}
       {of.evidence && <> (<Linked text={of.evidence} />)</>}

@@ -42,10 +42,10 @@ export function Overview({ params }: { params: URLSearchParams }): JSX.Element {
       {scopes && (
         <div class="worst">
           <Routes {...scopes} params={params} />
-          <Origins {...scopes} />
+          <Origins {...scopes} marked={params.get('origin')?.split(',') ?? []} />
         </div>
       )}
-      <Tiers stats={latest} over={over} />
+      <Tiers stats={latest} over={over} showsMemory={params.get('show') === 'memory'} />
     </>
   );
 }

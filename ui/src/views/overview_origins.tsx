@@ -1,6 +1,6 @@
 // A row for every origin, the worst first; one can be drained, after the page has said what that does.
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { request, problemOf, query } from '../api';
 import { Act } from '../parts/act';
 import { Failed } from '../parts/basic';
@@ -47,7 +47,8 @@ function State({ of }: { of: Origin }): JSX.Element {
 /** The requests that it got, as they finish. */
 const leadsTo = (it: Origin): string => `#/live?filter=${encodeURIComponent(`origin == ${JSON.stringify(it.name)}`)}`;
 
-export function Origins({ now, then, seconds }: Over): JSX.Element | null {
+/** `marked`: the origins that a link to the view is about. */
+export function Origins({ now, then, seconds, marked }: Over & { marked: string[] }): JSX.Element | null {
   const [drains, setDrains] = useState<string | null>(null);
   const narrow = useMedia('(max-width: 600px)');
   const before = new Map((then.origins ?? []).map((it) => [it.name, it]));
@@ -59,7 +60,13 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
   });
   const rank = (it: Origin): number => RANKS.indexOf(it.state ?? 'up');
   rows.sort((a, b) => rank(a.it) - rank(b.it) || b.failures - a.failures || b.requests - a.requests);
-  const [shown, more] = useShort(rows, 'origins', useMedia('(min-height: 1200px)') ? MORE : FEW);
+  const [shown, more] = useShort(rows, 'origins', useMedia('(min-height: 1200px)') ? MORE : FEW, ({ it }) => marked.includes(it.name));
+  const body = useRef<HTMLTableSectionElement>(null);
+  // After a reload of the configuration, a later reading has the row.
+  const isMarked = shown.some(({ it }) => marked.includes(it.name));
+  useEffect(() => {
+    if (isMarked) body.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'center', behavior: 'instant' });
+  }, [isMarked]);
   if (rows.length === 0) return null;
   const chosen = now.origins?.find((it) => it.name === drains);
   return (
@@ -83,9 +90,9 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
               </th>
             </tr>
           </thead>
-          <tbody>
+          <tbody ref={body}>
             {shown.map(({ it, requests, failures, isBad, p99 }) => (
-              <tr key={it.name}>
+              <tr key={it.name} aria-current={marked.includes(it.name) ? 'true' : undefined}>
                 <th scope="row" class="origin">
                   <a data-row class="row-link" href={leadsTo(it)} title={`${it.name}${it.protocol ? `, ${it.protocol}` : ''}`}>
                     {it.name.replace(/^http:\/\//, '')}

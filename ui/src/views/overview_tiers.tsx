@@ -12,8 +12,8 @@ type Tier = NonNullable<Stats['tiers']>[number];
 
 const NAMES: Record<string, string> = { ram: 'RAM', disk: 'Disk', fleet: 'Fleet' };
 
-export function Tiers({ stats, over }: { stats: Stats; over: Over | null }): JSX.Element {
-  const [open, setOpen] = useState(false);
+export function Tiers({ stats, over, showsMemory }: { stats: Stats; over: Over | null; showsMemory: boolean }): JSX.Element {
+  const [open, setOpen] = useState(showsMemory);
   const rss = stats.memory?.rss_bytes;
   const ends = (stats.certificates ?? []).map((it) => it.until).filter((it) => it !== null);
   const first = ends.length > 0 ? Math.min(...ends) : null;
