@@ -176,6 +176,25 @@ for (const colorScheme of ['dark', 'light']) {
   }
 }
 
+it('names the hosts on a telephone where the requests are of several', async () => {
+  await go('live');
+  await search().fill('on-a-phone');
+  await opened();
+  await page.setViewportSize({ width: 390, height: 844 });
+  const hosts = page.locator('.live .host:visible');
+  for (let times = 0; times < 2; times += 1) await ask(`${larder.site}/on-a-phone/${times}`);
+  await until('both requests are shown', async () => (await rows().count()) === 2);
+  assert.equal(await hosts.count(), 0, 'one host is no news');
+  await ask(`${larder.site}/on-a-phone/3`, { Host: 'other.example' });
+  await until('the third is shown', async () => (await rows().count()) === 3);
+  await until('each has its host', async () => (await hosts.count()) === 3);
+  assert.match((await urls())[0], /http:\/\/other\.example/);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true);
+  await page.goto(`${larder.admin}/#/top`);
+  await page.locator('.top .host:visible', { hasText: 'other.example' }).waitFor();
+  await page.setViewportSize({ width: 1440, height: 900 });
+});
+
 it('kept the rules of the page', () => {
   assert.deepEqual(seen.console, []);
   assert.deepEqual(seen.elsewhere, []);

@@ -106,6 +106,7 @@ it('finds what is stored, looks into it, and purges it', async () => {
   await drawer.locator('text=kitchen').first().waitFor();
   await drawer.getByRole('button', { name: 'Purge', exact: true }).click();
   await drawer.locator('.receipts', { hasText: 'ram' }).waitFor();
+  assert.equal(await drawer.locator('.facts').count(), 0, 'the figures of the removed response are gone');
   assert.doesNotMatch((await ask(url)).cache, /; hit/);
   await page.keyboard.press('Escape');
   await drawer.waitFor({ state: 'detached' });

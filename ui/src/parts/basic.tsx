@@ -105,13 +105,18 @@ export function Cache({ it, reason = null }: { it: string; reason?: string | nul
   return <span class={`cache ${kind}`}>{reason ? reasonWords(reason) : cacheWords(it)}</span>;
 }
 
+/** The class of a table whose URLs are of several hosts: a narrow window shows hosts in these only. */
+export const hostsOf = (urls: string[]): string => (new Set(urls.map((it) => HOST.exec(it)?.[0])).size > 1 ? 'hosts' : '');
+
+const HOST = /^[a-z]+:\/\/[^/]+/;
+
 /** A URL whose host stands back: where there are many, it is mostly the same. */
 export function Url({ it }: { it: string }): JSX.Element {
-  const host = /^[a-z]+:\/\/[^/]+/.exec(it)?.[0] ?? '';
+  const host = HOST.exec(it)?.[0] ?? '';
   return (
     <>
       {host && <span class="host">{host}</span>}
-      {it.slice(host.length)}
+      <span class="path">{it.slice(host.length)}</span>
     </>
   );
 }

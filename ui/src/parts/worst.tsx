@@ -16,7 +16,9 @@ export function WorstTable({ label, of }: { label: string; of: WorstRequest[] })
       <table class="table rows worst-requests" onKeyDown={walk}>
         <thead>
           <tr>
-            <th scope="col">End</th>
+            <th scope="col" class="num">
+              End
+            </th>
             <th scope="col">Request</th>
             <th scope="col">Status</th>
             <th scope="col" class="num">

@@ -21,12 +21,13 @@ interface Props {
 }
 
 export function Inspect({ id, close, purged, lay }: Props): JSX.Element {
-  const { data, problem, busy } = useFetched<Inspected>(id, (signal) => get(`/api/v1/objects/${encodeURIComponent(id)}`, signal));
+  const { data, problem, busy, again } = useFetched<Inspected>(id, (signal) => get(`/api/v1/objects/${encodeURIComponent(id)}`, signal));
   const [done, setDone] = useState<Purged | null>(null);
   const purge = async (soft: boolean): Promise<void> => {
     if (!data) return;
     try {
       setDone(await post<Purged>('/api/v1/purge', soft ? { url: data.url, soft } : { url: data.url }));
+      if (soft) again();
       purged();
     } catch (error) {
       showToast(error instanceof Error ? error.message : String(error), true);
@@ -59,7 +60,7 @@ export function Inspect({ id, close, purged, lay }: Props): JSX.Element {
       {done && <Receipts of={done} />}
       <Failed problem={problem} />
       {busy && !data && <Skeleton rows={6} />}
-      {data && <Facts it={data} />}
+      {data && (done === null || done.strength === 'soft') && <Facts it={data} />}
     </Drawer>
   );
 }

@@ -2,7 +2,7 @@
 import { Component, type JSX, type RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../api';
-import { Cache, Empty, Failed, Head, Status, Url, cacheWords, reasonWords } from '../parts/basic';
+import { Cache, Empty, Failed, Head, Status, Url, cacheWords, hostsOf, reasonWords } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
@@ -133,7 +133,7 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
           onFocusIn={() => setFocused(true)}
           onFocusOut={() => setFocused(false)}
         >
-          <table class="table rows live" onKeyDown={walk}>
+          <table class={`table rows live ${hostsOf(rows.map((it) => it.url))}`} onKeyDown={walk}>
             <thead>
               <tr>
                 <th scope="col">Time</th>

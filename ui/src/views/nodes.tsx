@@ -155,7 +155,16 @@ function Servers({ of }: { of: NodesOf }): JSX.Element {
           </a>
         </small>
       </h2>
-      <table class="parts node-servers">
+      <table class="table node-servers">
+        <thead>
+          <tr>
+            <th scope="col">Server</th>
+            <th scope="col">State</th>
+            <th scope="col" class="num">
+              Purge log
+            </th>
+          </tr>
+        </thead>
         <tbody>
           {of.servers.map((it) => (
             <tr key={it.name}>

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { request, get, query } from '../api';
 import { Act } from '../parts/act';
-import { Skeleton, Empty, Failed, Head, Segments, Url, reasonWords } from '../parts/basic';
+import { Skeleton, Empty, Failed, Head, Segments, Url, hostsOf, reasonWords } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
 import { showToast } from '../parts/toast';
@@ -74,7 +74,7 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
         </Empty>
       )}
       {list && list.entries.length > 0 && (
-        <table class="table rows top" onKeyDown={walk}>
+        <table class={`table rows top ${hostsOf(list.entries.map((it) => it.url))}`} onKeyDown={walk}>
           <thead>
             <tr>
               <th scope="col" class="num">
