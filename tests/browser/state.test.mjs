@@ -97,6 +97,18 @@ it('says that a changed file waits for its reload, and that it was rejected only
   await note.waitFor({ state: 'detached' });
 });
 
+it('leads from a URL under maintenance to the line that ends it', async () => {
+  const text = larder.configuration();
+  larder.configure(text.replace('path = "/api/*"', 'path = "/api/*"\nmaintenance = { enabled = true }'));
+  await until('it is in force', async () => (await ask(`${larder.site}/api/under-maintenance`)).status === 503);
+  await go(`explain?url=${encodeURIComponent(`${larder.site}/api/under-maintenance`)}`);
+  const line = larder.configuration().split('\n').findIndex((it) => it.startsWith('maintenance')) + 1;
+  await page.locator('[data-ends]').getByRole('link', { name: `larder.toml:${line}` }).click();
+  await page.waitForURL(new RegExp(`#/config\\?part=text&file=.*&line=${line}$`));
+  larder.configure(text);
+  await waits('Healthy');
+});
+
 it('moves no row of Live that is aimed at when its sentence becomes longer', async () => {
   const text = larder.configuration();
   await waits('Healthy');

@@ -187,7 +187,7 @@ findings! {
         "Set the key as the sentence says. A single client that reaches a limit needs no change: Live and Top have the requests. This state begins at 20 times within each minute, for timeouts also a tenth of the requests.";
     UrlFails "url-fails" Notice 0 "live?filter=status >= 500":
         "every request for URL fails since TIME (N of N recent ones, with STATUS); route NAME answers its other requests",
-        "Only the application can correct that: its log has the reason. This state begins at ten requests within five minutes, all of which fail.";
+        "Only the application can correct that: its log has the reason. Meanwhile an overlay (`larder overlay`) can answer the URL with a page of yours. This state begins at ten requests within five minutes, all of which fail.";
     OriginSlow "origin-slow" Notice 10 "overview":
         "origin ADDRESS is slower than the other origins of route NAME since TIME (N ms to a response on average within the last minute; M ms at the others)",
         "Find the cause at the origin, or drain it (`larder origin drain`). This state begins at four times the median of the other origins of the same routes and 200 ms, with 20 answers each within a minute, and ends below twice the median or 100 ms.";

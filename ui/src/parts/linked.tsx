@@ -9,6 +9,7 @@ const VIEWS: Record<string, [string, string]> = {
   worst: ['a selected range of the chart', 'overview'],
   stats: ['Overview', 'overview'],
   check: ['Configuration, Text', 'config?part=text'],
+  overlay: ['Objects, Overlays', 'objects?show=overlays'],
   'origin drain': ['Origins', 'overview'],
   'origin restore': ['Origins', 'overview'],
   'tls list': ['the list of certificates', 'config?section=tls.'],

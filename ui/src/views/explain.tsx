@@ -151,6 +151,11 @@ function Result({ it }: { it: Explanation }): JSX.Element {
         <p class={`because ${it.summary.judgement}`}>
           <Linked text={it.summary.because} />
         </p>
+        {it.verdict.name === 'maintenance' && it.where && (
+          <p data-ends>
+            <code>maintenance.enabled = false</code> ends it: <Where text={it.where} />
+          </p>
+        )}
         <Changes of={it.summary.changes} />
         {it.pages?.map((page) => (
           <p key={page}>
