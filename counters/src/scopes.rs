@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(Some(3), route.values().nth(named("hits_fleet").unwrap()));
         let all = RouteCounters::TABLE.iter().chain(OriginCounters::TABLE).chain(TierCounters::TABLE);
         assert!(all.clone().all(|it| it.help.ends_with('.')), "a help is a sentence");
-        assert_eq!(27, all.clone().count());
+        assert_eq!(28, all.clone().count());
         for it in all.chain(crate::Counters::TABLE) {
             let name_says = it.name.ends_with("_us") || it.name.ends_with("_micros");
             let is_time = it.unit == Unit::Micros;

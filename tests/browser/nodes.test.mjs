@@ -66,7 +66,7 @@ it('shows each node with its state, and the receipt of a purge says when all wer
   await until('both are healthy', async () => /healthy/.test(await text(name)) && /this node[\s\S]*healthy/.test(await text(new URL(larder.site).host)));
   for (let at = 0; at < 30; at += 1) await ask(`${other.site}/page/${at % 3}`);
   await until('its hit ratio is there', async () => /\d\d\.\d %/.test(await text(name)));
-  assert.match(await page.locator('main .parts').innerText(), /its purge log is followed/);
+  assert.match(await page.locator('main .node-servers').innerText(), /its purge log is followed/);
   for (const colorScheme of ['dark', 'light']) {
     await page.emulateMedia({ colorScheme });
     assert.deepEqual(await audit(page), [], colorScheme);

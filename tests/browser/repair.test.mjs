@@ -107,7 +107,7 @@ it('removes a memcached server that stays away, and puts that in force without a
   await isHealthy();
   await page.locator('.waits').waitFor({ state: 'detached' });
   await page.locator('nav a[href="#/nodes"]').click();
-  await until('the list is without it', async () => (await page.locator('.node-servers tr').count()) === 2);
+  await until('the list is without it', async () => (await page.locator('.node-servers tbody tr').count()) === 2);
   assert.equal((await ask(`${larder.site}/pages/after`)).status, 200);
 });
 

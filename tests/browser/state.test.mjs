@@ -137,7 +137,7 @@ it('names a share of errors, and leads to the requests', async () => {
   for (let times = 0; times < 30; times += 1) await ask(`${larder.site}/broken/${times}`);
   await waits('Failing');
   await everywhere('Failing', 'Failing · ');
-  assert.match(await page.locator('.state p').innerText(), /; by route: \S+ \d+\.$/);
+  assert.match(await page.locator('.state p').innerText(), /; by route: pages \d+(, \S+ \d+)?\.$/);
   await page.locator('.state-line a').click();
   await page.waitForURL(/#\/live/);
   await until('the filter is set', async () => (await page.locator('[data-search]').inputValue()) === 'status >= 500');

@@ -61,7 +61,7 @@ fn requests(larder: &Larder, client: usize, count: usize, failures: &Failures) {
 
 fn check(idle: usize, count: usize) {
     let keys = format!(
-        "proxy = {{ connections = 4, idle_connections = {idle} }}\n[log]\naccess = \"off\"\nerror = \"off\""
+        "proxy = {{ connections = 4, idle_connections = {idle}, connect_timeout = \"60s\" }}\n[log]\naccess = \"off\"\nerror = \"off\""
     );
     let PhpSite { larder, fpm, folder } = &site_with(4, "", &keys);
     std::fs::write(folder.path().join("page.php"), PAGE).unwrap();
