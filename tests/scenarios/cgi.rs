@@ -20,7 +20,7 @@ struct Programs {
 
 /// Writes an executable file. Another process writes it: a process that this one forks at the same time would have it open for
 /// writing, and it could not be executed.
-fn program(path: &Path, text: &str) {
+pub(super) fn program(path: &Path, text: &str) {
     let mut shell = Command::new("sh")
         .args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"])
         .arg(path)

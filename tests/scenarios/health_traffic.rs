@@ -6,7 +6,6 @@ use crate::harness::secure::Authority;
 use crate::harness::tiers::of_size;
 use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -288,8 +287,7 @@ fn a_host_that_no_site_has_and_a_proxy_that_is_not_trusted_are_notices() {
 fn the_failure_of_a_program_is_the_reason_of_its_route() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report");
-    std::fs::write(&path, "#!/bin/sh\nexit 3\n").unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    super::cgi::program(&path, "#!/bin/sh\nexit 3\n");
     let larder =
         start(&format!("[[site.route]]\nname = \"tools\"\npath = \"/*\"\ncgi.root = {:?}\n", folder.path()));
     let mut client = larder.client();

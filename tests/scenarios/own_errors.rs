@@ -5,9 +5,7 @@ use crate::harness::origin::{Gate, Script, response};
 use crate::harness::quic::{self, QuicClient};
 use crate::harness::secure::Authority;
 use crate::harness::{Larder, Origin, until};
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 const PAGE: &str = "<h1>a page of the site</h1>";
@@ -91,14 +89,7 @@ const OF_OTHERS: &[(u16, &str, &str)] = &[
 ];
 
 fn program(path: &Path, text: &str) {
-    let mut shell = Command::new("sh")
-        .args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"])
-        .arg(path)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    shell.stdin.take().unwrap().write_all(format!("#!/bin/sh\n{text}").as_bytes()).unwrap();
-    assert!(shell.wait().unwrap().success());
+    super::cgi::program(path, &format!("#!/bin/sh\n{text}"));
 }
 
 /// The files of the site.
