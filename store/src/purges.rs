@@ -3,6 +3,7 @@
 
 mod matches;
 pub(crate) mod rules;
+pub(crate) mod subject;
 
 pub use crate::purge_position::{Positions, PurgeEpoch, PurgeFacts};
 pub use larder_purge_log::{Position, Seq};

@@ -1,6 +1,7 @@
-//! Purges against a model that walks everything that was ever purged, and the floor against exact rules.
+//! Purges against a model that walks everything that was ever purged; the floor and replaced rules against exact rules.
 
-use super::rules::{PurgeRules, RequestedAt, RuleLimits, RuleSubject, SubjectFields};
+use super::rules::{FollowedLogs, PurgeRules, RequestedAt, RuleLimits};
+use super::subject::{RuleSubject, SubjectFields};
 use super::tests::*;
 use super::*;
 use crate::fill::{Begin, FillReader, FillWriter};
@@ -270,13 +271,159 @@ proptest! {
         let elsewhere = RequestedAt::Elsewhere { at: WallTime(0), log: &known };
         for epoch in [here, elsewhere] {
             let (few, all) = (few.verdict(&subject, epoch), all.verdict(&subject, epoch));
+            // A rule that replaced others has the time of the last one.
             prop_assert!(
-                few == all || matches!(few, PurgeVerdict::Dropped(_) | PurgeVerdict::Validate(_) | PurgeVerdict::Hard),
+                strength_of(few) == strength_of(all)
+                    || matches!(few, PurgeVerdict::Dropped(_) | PurgeVerdict::Validate(_) | PurgeVerdict::Hard),
                 "{:?} instead of {:?}", few, all
             );
         }
         if epoch >= purges.len() {
             prop_assert_eq!(PurgeVerdict::Keep, few.verdict(&subject, here));
         }
+    }
+
+    /// Nodes purge at the same time, so that the logs of the servers have their purges in different orders, and a node reads
+    /// these at different times: no rule that it drops for a later one would have purged more.
+    #[test]
+    fn a_rule_that_replaces_others_purges_whatever_they_would(
+        purges in proptest::collection::vec(logged_purge(), 1..12),
+        events in proptest::collection::vec(log_event(), 1..60),
+        known in proptest::array::uniform3(proptest::option::of(0..8_u64)),
+        times in (0..40_u64, 0..12_u64),
+        key in 0..KEYS.len(),
+    ) {
+        let most = RuleLimits { rules: 1000, bytes: u64::MAX, expressions: 1000 };
+        let logs: Vec<Vec<usize>> = (0..3).map(|log| order_of(&purges, log)).collect();
+        let mut read = [0; 3];
+        let mut all = PurgeRules::new(most);
+        let mut alone: Vec<Option<Alone>> = purges.iter().map(|_| None).collect();
+        for (now, event) in events.into_iter().enumerate() {
+            let (purge, position) = match event {
+                LogEvent::Follow(logs) => {
+                    let floor = logs.iter().map(|it| position(*it, 0)).collect();
+                    all.require_logs(FollowedLogs { floor, need: 0 }, WallTime(0));
+                    continue;
+                }
+                LogEvent::Own(purge) if purge >= purges.len() || alone[purge].is_some() => continue,
+                LogEvent::Own(purge) => (purge, Position::NOWHERE),
+                LogEvent::Read(log) => {
+                    let Some(purge) = logs[log].get(read[log]) else { continue };
+                    read[log] += 1;
+                    (*purge, position(log as u64 + 1, read[log] as u64))
+                }
+            };
+            match &mut alone[purge] {
+                Some(it) => {
+                    all.add_position(it.seq, position);
+                    it.rules.add_position(1, position);
+                    it.positions.push(position);
+                }
+                none => {
+                    let it = &purges[purge];
+                    let positions = if it.local { Vec::new() } else { vec![position] };
+                    let rule = PurgeRule { scope: it.scope.clone(), strength: it.strength, positions };
+                    // The clock may be set back.
+                    let at = WallTime((now as u64 * 7) % 30);
+                    let mut rules = PurgeRules::new(most);
+                    rules.add(rule.clone(), at);
+                    let own = rule.positions == [Position::NOWHERE];
+                    let positions = rule.positions.clone();
+                    *none = Some(Alone { seq: all.add(rule, at).0, rules, own, positions });
+                }
+            }
+        }
+        let known: Vec<_> =
+            (1..).zip(known).filter_map(|(log, entry)| Some(position(log, entry?))).collect();
+        let known = Positions::new(&known);
+        let subject = RuleSubject {
+            key: KEYS[key].as_bytes(),
+            meta: &meta(&[]),
+            fields: SubjectFields::Listed(&FieldList::new()),
+            tags: &[],
+            size: None,
+        };
+        let (at, applied) = times;
+        // A response that knows of a purge which was requested here is younger than the purges before that.
+        let younger_than = |it: &Alone| it.own && it.positions.iter().any(|it| known.reached(&[*it]));
+        let since = alone.iter().flatten().filter(|it| younger_than(it)).map(|it| it.seq).max().unwrap_or(0);
+        let compare = |applied, requested_at, each| {
+            let later = alone.iter().flatten().filter(|it| it.seq > applied && it.seq >= since);
+            let expected = later.map(|it| it.rules.verdict(&subject, each)).max().unwrap_or(PurgeVerdict::Keep);
+            let verdict = all.verdict(&subject, requested_at);
+            prop_assert!(strength_of(verdict) >= strength_of(expected), "{verdict:?} instead of {expected:?}");
+            Ok(())
+        };
+        let foreign = RequestedAt::Elsewhere { at: WallTime(at), log: &known };
+        compare(0, foreign, foreign)?;
+        let here = |applied| RequestedAt::Here { applied, log: &known };
+        compare(applied, here(applied), here(0))?;
+    }
+}
+
+/// A purge as if it were in force alone, and its number among all.
+struct Alone {
+    seq: u64,
+    rules: PurgeRules,
+    /// Requested at this node.
+    own: bool,
+    positions: Vec<Position>,
+}
+
+/// A purge, and its place in the order of each log that has it.
+#[derive(Clone, Debug)]
+struct LoggedPurge {
+    scope: PurgeScope,
+    strength: Strength,
+    places: [Option<u8>; 3],
+    /// Of this node alone.
+    local: bool,
+}
+
+fn logged_purge() -> impl Strategy<Value = LoggedPurge> {
+    let place = proptest::option::weighted(0.8, 0..6_u8);
+    let scope =
+        prop_oneof![8 => Just(url(KEYS[0])), 2 => Just(prefix("http://a/")), 1 => Just(PurgeScope::All)];
+    (scope, strength(), proptest::array::uniform3(place), proptest::bool::weighted(0.1)).prop_map(
+        |(scope, strength, places, local)| {
+            let places = if local { [None; 3] } else { places };
+            LoggedPurge { scope, strength, places, local }
+        },
+    )
+}
+
+/// The purges of a log, by their places.
+fn order_of(purges: &[LoggedPurge], log: usize) -> Vec<usize> {
+    let mut order: Vec<_> = (0..purges.len()).filter(|it| purges[*it].places[log].is_some()).collect();
+    order.sort_by_key(|it| purges[*it].places[log]);
+    order
+}
+
+#[derive(Clone, Debug)]
+enum LogEvent {
+    /// The next entry of a log is read.
+    Read(usize),
+    /// A purge is requested at this node.
+    Own(usize),
+    /// These logs are followed.
+    Follow(Vec<u64>),
+}
+
+fn log_event() -> impl Strategy<Value = LogEvent> {
+    prop_oneof![
+        10 => (0..3_usize).prop_map(LogEvent::Read),
+        3 => (0..12_usize).prop_map(LogEvent::Own),
+        1 => proptest::sample::subsequence(vec![1, 2, 3], 0..=3).prop_map(LogEvent::Follow),
+    ]
+}
+
+/// The effect without its time.
+fn strength_of(verdict: PurgeVerdict) -> u8 {
+    match verdict {
+        PurgeVerdict::Keep => 0,
+        PurgeVerdict::Soft(_) => 1,
+        PurgeVerdict::Unfollowed(_) | PurgeVerdict::Unread(_) | PurgeVerdict::Dropped(_) => 2,
+        PurgeVerdict::Validate(_) => 3,
+        PurgeVerdict::Hard => 4,
     }
 }

@@ -1,14 +1,11 @@
 //! The purges in force, indexed by scope, so that a response finds those that match without testing the others. Bounded:
 //! a floor replaces dropped rules. `ram::purging` applies verdicts.
 
+use super::subject::{ResponseAt, RuleSubject};
 use super::{Position, Positions, PurgeRule, PurgeScope, Seq, Strength};
-use crate::entry::{Stored, StoredArc};
 use crate::key::authority;
 use crate::memory_budget::on_heap;
-use larder_semantics::expression::{ExpressionFacts, Number, TextName, part_of_key};
-use larder_semantics::field::{Field, FieldList};
 use larder_semantics::purged::PurgeVerdict;
-use larder_semantics::stored::Meta;
 use larder_semantics::tags;
 use larder_stdx::clock::WallTime;
 use std::borrow::Cow;
@@ -30,38 +27,6 @@ pub(crate) struct RuleLimits {
     /// Of those with an expression. Each is tested for every response that is first met after it, or for those with the
     /// one tag that it needs. The limit holds for the former together, and for each tag.
     pub expressions: usize,
-}
-
-/// The facts that rules compare.
-pub(crate) struct RuleSubject<'a> {
-    pub key: &'a [u8],
-    pub meta: &'a Meta,
-    pub fields: SubjectFields<'a>,
-    pub tags: &'a [u64],
-    /// Bytes of its body, where known.
-    pub size: Option<u64>,
-}
-
-/// The place of a response's field lines.
-#[derive(Clone, Copy)]
-pub(crate) enum SubjectFields<'a> {
-    Listed(&'a FieldList),
-    Of(&'a Stored),
-}
-
-impl Stored {
-    pub(crate) fn subject<'a>(&'a self, key: &'a [u8]) -> RuleSubject<'a> {
-        let (meta, tags, size) = (&self.meta, self.tags(), Some(self.body.len()));
-        RuleSubject { key, meta, fields: SubjectFields::Of(self), tags, size }
-    }
-
-    /// The response after a verdict.
-    pub(crate) fn after(this: &StoredArc, verdict: PurgeVerdict) -> Option<StoredArc> {
-        match verdict {
-            PurgeVerdict::Keep => Some(this.clone()),
-            _ => Some(StoredArc::new(this.with_meta(verdict.apply(&this.meta)?))),
-        }
-    }
 }
 
 /// When and where a response was requested from its origin.
@@ -115,11 +80,16 @@ impl FollowedLogs {
     }
 }
 
+#[derive(Clone)]
 struct PurgeRuleEntry {
     rule: PurgeRule,
-    /// The time at which it came into force.
+    /// The time at which it came into force; that of a rule that it replaced, where the clock was set back between them.
     at: WallTime,
     cost: u64,
+    /// It was requested at this node: rules with lower numbers were requested before it.
+    own: bool,
+    /// It replaced rules, perhaps later ones, whose positions in further logs are not known: so it gets none there.
+    complete: bool,
 }
 
 /// The dropped rules: every response requested before must be validated.
@@ -244,13 +214,18 @@ impl PurgeRules {
 
     /// A purge of the fleet has no position when its rule is added: which older rules it makes redundant is known only now.
     fn change_positions(&mut self, seq: Seq, change: impl FnOnce(&mut Vec<Position>)) {
-        let Some(entry) = self.entries.get_mut(&seq) else { return };
+        let Some(mut entry) = self.entries.get(&seq).filter(|it| !it.complete).cloned() else { return };
         change(&mut entry.rule.positions);
-        let now = cost(&entry.rule);
-        self.cost = self.cost + now - entry.cost;
-        entry.cost = now;
-        let rule = entry.rule.clone();
-        self.drop_superseded(seq, &rule);
+        self.put_back(seq, entry);
+        self.replace_older(seq);
+    }
+
+    /// Puts back a rule with other positions.
+    fn put_back(&mut self, seq: Seq, mut entry: PurgeRuleEntry) {
+        self.cost -= entry.cost;
+        entry.cost = cost(&entry.rule);
+        self.cost += entry.cost;
+        self.entries.insert(seq, entry);
     }
 
     /// Responses requested here up to now must be validated.
@@ -273,7 +248,6 @@ impl PurgeRules {
 
     /// [`PurgeRules::add`] with an unused number.
     pub fn add_as(&mut self, seq: Seq, rule: PurgeRule, at: WallTime) -> usize {
-        self.drop_superseded(seq, &rule);
         let cost = cost(&rule);
         let list = self.list_mut(&rule.scope);
         list.push(seq);
@@ -287,8 +261,10 @@ impl PurgeRules {
         }
         self.cost += cost;
         let tag = tag_of(&rule.scope);
-        self.entries.insert(seq, PurgeRuleEntry { rule, at, cost });
+        let own = rule.positions == [Position::NOWHERE];
+        self.entries.insert(seq, PurgeRuleEntry { rule, at, cost, own, complete: false });
         self.seq = self.seq.max(seq);
+        self.replace_older(seq);
         self.enforce_limits(tag)
     }
 
@@ -413,20 +389,30 @@ impl PurgeRules {
         }
     }
 
-    /// Drops rules that a new rule makes redundant: older ones of the same scope that are not stronger.
-    fn drop_superseded(&mut self, seq: Seq, new: &PurgeRule) {
-        let gone = |seqs: &mut dyn Iterator<Item = &Seq>| -> Vec<Seq> {
-            seqs.filter(|it| **it < seq && self.entries.get(it).is_some_and(|old| supersedes(new, &old.rule)))
-                .copied()
-                .collect()
+    /// Drops rules that a newer rule makes redundant: older ones of the same scope that are not stronger.
+    fn replace_older(&mut self, seq: Seq) {
+        let Some(entry) = self.entries.get(&seq).filter(|it| self.may_replace(it)) else { return };
+        let mut new = entry.clone();
+        let older: Vec<_> = match &new.rule.scope {
+            PurgeScope::All => self.entries.range((Unbounded, Excluded(seq))).map(|it| *it.0).collect(),
+            scope => self.list(scope).iter().filter(|it| **it < seq).copied().collect(),
         };
-        let gone = match &new.scope {
-            PurgeScope::All => gone(&mut self.entries.range((Unbounded, Excluded(seq))).map(|it| it.0)),
-            scope => gone(&mut self.list(scope).iter()),
-        };
-        for seq in gone {
-            self.remove(seq);
+        for older in older {
+            if self.entries.get(&older).is_some_and(|old| new.replace(old)) {
+                self.remove(older);
+            }
         }
+        self.put_back(seq, new);
+    }
+
+    /// Whether enough positions of a rule are known: of one from another node those in all logs that are followed.
+    fn may_replace(&self, new: &PurgeRuleEntry) -> bool {
+        let positions = &new.rule.positions;
+        let followed = self.required_logs.as_ref().map_or(&[][..], |it| &it.0.floor);
+        !positions.contains(&Position::NOWHERE)
+            && (new.own
+                || positions.is_empty()
+                || followed.iter().all(|log| positions.iter().any(|it| it.log == log.log)))
     }
 
     /// Drops the oldest until the limits hold, overall and for this tag.
@@ -503,6 +489,30 @@ impl PurgeRules {
 }
 
 impl PurgeRuleEntry {
+    /// Stands for a rule with a lower number as well, if it has at least the same effect. A response that knows a position of a
+    /// purge was requested after it, and so after what was purged at this node before. Purges of other nodes may have
+    /// different orders in the logs of several servers: this one must be later in each log of the other, and loses its positions in
+    /// logs where the other has none.
+    fn replace(&mut self, old: &PurgeRuleEntry) -> bool {
+        let (new, old_positions) = (&mut self.rule, &old.rule.positions);
+        let is_later =
+            |old: &Position| new.positions.iter().any(|it| it.log == old.log && it.entry >= old.entry);
+        let own = self.own && !new.positions.is_empty();
+        let replaces = has_scope_of(&new.scope, &old.rule.scope)
+            && new.strength >= old.rule.strength
+            && (own
+                || new.positions.is_empty() == old_positions.is_empty()
+                    && old_positions.iter().all(is_later));
+        if replaces {
+            self.at = self.at.max(old.at);
+        }
+        if replaces && !own {
+            new.positions.retain(|it| old_positions.iter().any(|old| old.log == it.log));
+            self.complete = true;
+        }
+        replaces
+    }
+
     /// Whether it applies to a response of this epoch. A rule of the fleet does not where its position in a log is known;
     /// one of this node alone applies to every foreign response that arrived before it, by the clock.
     fn touches(&self, requested_at: RequestedAt<'_>) -> bool {
@@ -561,41 +571,6 @@ impl Floor {
     }
 }
 
-/// The values that expressions see of a response at a moment.
-struct ResponseAt<'a> {
-    subject: &'a RuleSubject<'a>,
-    now: WallTime,
-}
-
-impl ExpressionFacts for ResponseAt<'_> {
-    fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        part_of_key(self.subject.key, name).is_some_and(test)
-    }
-
-    fn number(&self, name: Number) -> Option<i64> {
-        let meta = self.subject.meta;
-        match name {
-            Number::Status => Some(i64::from(meta.status)),
-            Number::Age => Some(i64::from(meta.age(self.now))),
-            Number::Ttl => Some(i64::from(meta.lifetime.seconds) - i64::from(meta.age(self.now))),
-            Number::Size => i64::try_from(self.subject.size?).ok(),
-            Number::Bytes | Number::Duration | Number::Origin | Number::Asn => None,
-        }
-    }
-
-    fn has_tag(&self, tag: &str) -> bool {
-        tags::contain(self.subject.tags, tag)
-    }
-
-    fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        let mut test = |it: Field<'_>| it.is(name) && test(it.value);
-        match self.subject.fields {
-            SubjectFields::Listed(list) => list.iter().any(&mut test),
-            SubjectFields::Of(stored) => stored.lines().any(&mut test),
-        }
-    }
-}
-
 /// A key or prefix from the `://` on, without the default port of either scheme. A key never names its own default port,
 /// but a purge may use the other scheme. Empty for a text that ends earlier, which is a prefix of every key.
 fn without_scheme(key: &[u8]) -> Cow<'_, [u8]> {
@@ -626,19 +601,15 @@ fn may_precede(at: WallTime, purge: WallTime) -> bool {
     at.0 <= purge.0.saturating_add(CLOCK_SKEW)
 }
 
-/// Whether `new` has at least the same effect on every response to which `old` has yet to be applied.
-fn supersedes(new: &PurgeRule, old: &PurgeRule) -> bool {
-    let same = match (&new.scope, &old.scope) {
+/// Whether a rule of scope `new` matches every response that one of scope `old` does, as far as can be seen from their text.
+fn has_scope_of(new: &PurgeScope, old: &PurgeScope) -> bool {
+    match (new, old) {
         (PurgeScope::All, _) => true,
         (PurgeScope::Url(new), PurgeScope::Url(old)) | (PurgeScope::Prefix(new), PurgeScope::Prefix(old)) => {
             without_scheme(new) == without_scheme(old)
         }
         (new, old) => new == old,
-    };
-    let covers = |it: &Position| new.positions.iter().any(|new| new.log == it.log && new.entry >= it.entry);
-    same && new.strength >= old.strength
-        && new.positions.is_empty() == old.positions.is_empty()
-        && old.positions.iter().all(covers)
+    }
 }
 
 /// The tag without which nothing matches: such rules are indexed by its hash, so that they are tested only with it.

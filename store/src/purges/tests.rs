@@ -1,6 +1,6 @@
 //! The promises of purges, one by one. `model` has all of them at random.
 
-use super::rules::{PurgeRules, RuleLimits};
+use super::rules::{FollowedLogs, PurgeRules, RuleLimits};
 use super::*;
 use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead, SpentLifetime};
 use crate::ram::Swept;
@@ -564,6 +564,31 @@ fn a_repeated_purge_of_the_fleet_replaces_the_older_one() {
     assert_eq!(Seen::Fresh, seen(&store, "http://a/x"), "no purge named it");
     let known = |entry| admitted(&store, &[], &[position(1, entry)], clock::wall().0 + 60, true);
     assert_eq!((Seen::Nothing, Seen::Fresh), (known(2499), known(2500)), "the last one is in force");
+}
+
+/// Other nodes purge one URL again and again, and this node reads the logs of both servers, several entries at a time.
+#[test]
+fn a_repeated_purge_of_other_nodes_replaces_the_older_one() {
+    let store = store(1 << 20);
+    put(&store, "http://a/x", &[]);
+    let before = store.used();
+    let floor = vec![position(1, 0), position(2, 0)];
+    store.change_rules(|rules| rules.require_logs(FollowedLogs { floor, need: 1 }, clock::wall()));
+    for batch in 0..500 {
+        let entries: Vec<u64> = (1..=5).map(|n| batch * 5 + n).collect();
+        let rule =
+            |n| PurgeRule { positions: vec![position(1, n)], ..rule(url("http://a/"), Strength::Hard) };
+        let seqs: Vec<_> = entries.iter().map(|n| store.purge(rule(*n))).collect();
+        for (seq, n) in seqs.into_iter().zip(entries) {
+            store.change_rules(|rules| rules.add_position(seq, position(2, n)));
+        }
+    }
+    assert_eq!(0, store.counters.purge_rules_full.get());
+    assert!(store.used() < before + 5000, "{} more", store.used() - before);
+    let known = |log, entry| admitted(&store, &[], &[position(log, entry)], clock::wall().0 + 60, true);
+    for log in [1, 2] {
+        assert_eq!((Seen::Nothing, Seen::Fresh), (known(log, 2499), known(log, 2500)), "by log {log}");
+    }
 }
 
 #[test]
