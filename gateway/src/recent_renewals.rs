@@ -54,7 +54,8 @@ impl RecentRenewals {
         let Ok(mut known) = self.known.lock() else { return false };
         known.drop_ended(now);
         self.count.store(known.order.len(), Relaxed);
-        known.until.contains_key(&flight.0)
+        // A page that was noted again keeps its place, and those after it theirs.
+        known.until.get(&flight.0).is_some_and(|it| *it > now.0)
     }
 }
 
@@ -82,6 +83,15 @@ mod tests {
         assert!(renewals.has(one, Monotonic(99 + PAUSE)) && !renewals.has(other, Monotonic(100)));
         assert!(!renewals.has(one, Monotonic(100 + PAUSE)));
         assert_eq!(0, renewals.count.load(Relaxed));
+    }
+
+    #[test]
+    fn a_page_that_is_noted_again_prolongs_no_other_pause() {
+        let renewals = RecentRenewals::default();
+        renewals.note(KeyHash(1), Monotonic(0));
+        renewals.note(KeyHash(2), Monotonic(0));
+        renewals.note(KeyHash(1), Monotonic(PAUSE - 1));
+        assert!(renewals.has(KeyHash(1), Monotonic(PAUSE)) && !renewals.has(KeyHash(2), Monotonic(PAUSE)));
     }
 
     #[test]

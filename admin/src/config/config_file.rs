@@ -60,6 +60,22 @@ pub struct KeptChange<'a> {
     pub summary: &'a str,
 }
 
+/// The file of the package that lets its service write the configuration.
+const DROP_IN: &str = "/usr/share/larder/edit-by-page.conf";
+
+/// The sentence about a service that may not write its configuration, where the package is installed.
+fn remedy(error: rustix::io::Errno, drop_in: &Path) -> String {
+    use rustix::io::Errno;
+    let refused = matches!(error, Errno::ROFS | Errno::ACCESS | Errno::PERM);
+    match refused && drop_in.exists() {
+        true => format!(
+            " The service of the package may not write it; {} has the commands that allow it.",
+            drop_in.display()
+        ),
+        false => String::new(),
+    }
+}
+
 /// A hash for comparing texts; not a secret, and no proof of integrity.
 #[must_use]
 pub fn hash(text: &str) -> String {
@@ -87,13 +103,15 @@ impl ConfigFile {
         let may = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS);
         let folder = self.folder();
         let refused = |path: &Path, it: rustix::io::Errno| {
-            Some(format!("{} cannot be written: {}.", path.display(), plain(&it.into())))
+            let remedy = remedy(it, Path::new(DROP_IN));
+            Some(format!("{} cannot be written: {}.{remedy}", path.display(), plain(&it.into())))
         };
         if let Err(error) = may(&self.path, Access::READ_OK | Access::WRITE_OK) {
             return refused(&self.path, error);
         }
         if let Some(why) = fs::metadata(&self.path).ok().and_then(|it| owner_that_cannot_stay(&it)) {
-            return Some(format!("{} cannot be replaced: {why}.", self.path.display()));
+            let remedy = remedy(rustix::io::Errno::PERM, Path::new(DROP_IN));
+            return Some(format!("{} cannot be replaced: {why}.{remedy}", self.path.display()));
         }
         // It is replaced by another file, so that a partial text is never visible.
         may(folder, Access::WRITE_OK | Access::EXEC_OK).err().and_then(|it| refused(folder, it))
@@ -244,6 +262,19 @@ mod tests {
         assert_eq!(0o640, fs::metadata(&real).unwrap().mode() & 0o7777);
         let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert_eq!(2, names.len(), "nothing is left over: {names:?}");
+    }
+
+    #[test]
+    fn a_service_that_may_not_write_its_configuration_is_told_how_to_allow_it() {
+        use rustix::io::Errno;
+        let folder = tempfile::tempdir().unwrap();
+        let drop_in = folder.path().join("edit-by-page.conf");
+        assert_eq!("", remedy(Errno::ROFS, &drop_in), "without the package");
+        fs::write(&drop_in, "").unwrap();
+        for refused in [Errno::ROFS, Errno::ACCESS, Errno::PERM] {
+            assert!(remedy(refused, &drop_in).contains(&*drop_in.to_string_lossy()), "{refused}");
+        }
+        assert_eq!("", remedy(Errno::NOENT, &drop_in), "another fault");
     }
 
     #[test]
