@@ -1,12 +1,14 @@
 //! `GET /api/v1/advice`: findings from what is counted, each with its changes. The findings are `semantics::advice`; here are the
 //! counted facts, and the JSON.
 
-use super::config::{self, RecentTroubles, RouteEvidence, RoutePlace, change};
+use super::config::{self, AdvisedTexts, RecentTroubles, RouteEvidence, RoutePlace, change};
 use super::recent_counts::{AdviceCounts, CountWindows, RecentRoute};
 use super::{Admin, AdminResponse};
-use larder_config::{Config, RouteConfig, memory_left};
+use larder_config::{Config, RouteConfig, Source, memory_left};
 use larder_counters::CookieNames;
-use larder_semantics::advice::{self, Advice, AdviceFacts, CountedRoute, Finding, SafeChange, SafeSetting};
+use larder_semantics::advice::{
+    self, Advice, AdviceFacts, AdviceKind, CountedRoute, Finding, LargePage, SafeChange, SafeSetting,
+};
 use larder_semantics::cookies;
 use larder_semantics::field::Field;
 use larder_semantics::key::QueryPolicy;
@@ -15,7 +17,7 @@ use larder_semantics::policy::{CredentialUse, Policy};
 use larder_semantics::trial::evidence::{CookieSharing, EqualForAll};
 use larder_semantics::trial::facts;
 use larder_server::live::Live;
-use larder_stdx::clock;
+use larder_stdx::clock::{self, WallTime};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -26,8 +28,9 @@ use std::time::Duration;
 pub(super) const ADVICE: &str = concat!(
     r#"{"type":"object","required":["now","uptime","seconds","statistics","findings","uncached"],"properties":{
 "now":{"type":"integer"},"uptime":{"type":"integer"},"seconds":{"type":"integer","description":"the time in which requests were counted: the last 30 to 60 minutes"},"statistics":{"enum":["on","off"]},
-"findings":{"type":"array","description":"stored responses in doubt first, then those that save requests, most requests first","items":{"type":"object","required":["name","sentence","route","saves","requests","seconds","per_hour","origin_us","from","changes"],"properties":{
-"name":{"type":"string"},"sentence":{"type":"string"},"route":{"type":["string","null"],"description":"null for a finding about the server"},
+"findings":{"type":"array","description":"stored responses in doubt first, then those that save requests, most requests first","items":{"type":"object","required":["name","sentence","route","routes","saves","requests","seconds","per_hour","origin_us","from","changes"],"properties":{
+"name":{"type":"string"},"sentence":{"type":"string"},"route":{"type":["string","null"],"description":"null for a finding about the server or several routes"},
+"routes":{"type":"array","description":"the routes with the same finding and changes; none for a finding about the server","items":{"type":"string"}},
 "saves":{"enum":["requests","bytes"],"description":"requests to the origin, or bytes of the counted responses"},
 "requests":{"type":"integer","description":"the counted requests that the changes would have helped, at most; for bytes the stored responses that would be smaller"},
 "seconds":{"type":"integer","description":"the time in which they were counted: as above, or since the last change of the route's settings of the cache"},
@@ -47,6 +50,9 @@ const STEP: Duration = Duration::from_secs(10);
 const EARLY: u64 = 120_000;
 const INTERVAL: u64 = 60_000;
 
+/// The evidence about a route without a cache whose responses were all for all clients.
+const SHAREABLE: &str = "Recent responses of the route all declared a lifetime, none was private or set a cookie, and none differed between clients.";
+
 /// The last judgement about recent requests.
 #[derive(Default)]
 pub struct JudgedRequests {
@@ -56,6 +62,8 @@ pub struct JudgedRequests {
     pub(super) troubles: RefCell<RecentTroubles>,
     /// The evidence that pages are the same for all cookies, by the names of site and route.
     equal: RefCell<HashMap<(String, String), EqualForAll>>,
+    /// The routes without a cache all of whose responses were for all clients, by the same names.
+    shareable: RefCell<HashSet<(String, String)>>,
     /// The recent counts of routes.
     pub(super) counts: CountWindows,
 }
@@ -73,6 +81,8 @@ struct KnownRoute<'a> {
     differs: bool,
     /// The evidence of recent requests.
     evidence: Option<RouteEvidence>,
+    /// The pages that exceed `cache.max_object`, and the largest body that a tier of the route keeps.
+    large: (Vec<LargePage>, u64),
     /// Whether the trial of what would be proposed has found danger.
     is_red: bool,
 }
@@ -92,6 +102,11 @@ impl KnownRoute<'_> {
             removals: self.removed.1,
             equal: self.equal(),
             needless: self.evidence.as_ref().and_then(|it| it.parameters.as_ref()),
+            reordered: self.evidence.as_ref().and_then(|it| it.reordered.as_ref()),
+            shareable: self.evidence.as_ref().and_then(|it| it.shareable.as_ref()),
+            varying: self.evidence.as_ref().map_or(&[], |it| &it.varying),
+            large: &self.large.0,
+            most_stored: self.large.1,
             differs: self.differs,
             is_red: self.is_red,
         }
@@ -178,7 +193,7 @@ impl Admin {
             .findings
             .iter()
             .filter(|it| it.kind.shares())
-            .filter_map(|it| Some((known[it.route?].place, settings_of(it))))
+            .flat_map(|it| it.routes.iter().map(|at| (known[*at].place, settings_of(it))))
             .collect();
         // The longest list of cookies last: it replaces the others of its route.
         sharing.sort_by_key(|it| it.1.iter().map(listed).max());
@@ -194,8 +209,14 @@ impl Admin {
             Some(((site, it.config.name.clone()), it.equal()?.clone()))
         });
         self.judged.equal.replace(equal.collect());
+        let without_cache = found.findings.iter().filter(|it| it.kind == AdviceKind::CacheOff);
+        let shareable = without_cache.flat_map(|it| &it.routes).map(|at| {
+            let it = &known[*at];
+            (live.scopes.sites[it.site].name.clone(), it.config.name.clone())
+        });
+        self.judged.shareable.replace(shareable.collect());
         for (at, it) in known.iter().enumerate() {
-            let own: Vec<&Finding> = found.findings.iter().filter(|it| it.route == Some(at)).collect();
+            let own: Vec<&Finding> = found.findings.iter().filter(|it| it.routes.contains(&at)).collect();
             let sentence = it.evidence.as_ref().and_then(RouteEvidence::sentence);
             live.scopes
                 .needless_of(it.scope)
@@ -249,26 +270,33 @@ impl Admin {
         Some((judged.sentence()?, advice::without_needless_cookies(&config.cache, equal)))
     }
 
+    /// The evidence that all recent responses of a route without a cache were for all clients, as a sentence, and the change.
+    pub(super) fn shareable(
+        &self,
+        site: usize,
+        route: &RouteConfig,
+        reason: MissReason,
+    ) -> Option<(String, SafeChange)> {
+        let live = self.live.borrow();
+        let names = (live.scopes.sites.get(site)?.name.clone(), route.name.clone());
+        let is_known = reason == MissReason::CacheOff && self.judged.shareable.borrow().contains(&names);
+        is_known.then(|| (SHAREABLE.to_owned(), advice::with_cache()))
+    }
+
+    /// The largest body that a tier of the route keeps: a quarter of RAM, or a segment of the disk tier.
+    pub(super) fn largest_body(&self, config: &Config, policy: &Policy) -> u64 {
+        let ram = if policy.tiers.ram { config.ram.budget / 4 } else { 0 };
+        let disk = self.gateway.tiers.disk.as_ref().filter(|_| policy.tiers.disk);
+        disk.map_or(0, |it| it.largest_body()).max(ram)
+    }
+
     /// `GET /api/v1/advice`.
     pub(super) async fn advice(&self) -> AdminResponse {
         let live = self.live.borrow().clone();
         let (known, found) = self.judged_advice(&live).await;
         let (texts, (_, seconds)) = (self.advised_texts(), self.recent_retries());
-        let findings: Vec<Value> = found
-            .findings
-            .iter()
-            .map(|it| {
-                let route = it.route.map(|at| &known[at]);
-                let at = route.map(|it| (it.site, it.config.number));
-                let seconds = route.map_or(seconds, |it| it.recent.seconds);
-                json!({
-                    "name": it.kind.name(), "sentence": it.kind.sentence(), "route": route.map(|it| &it.config.name),
-                    "saves": it.kind.saves().name(), "requests": it.requests, "seconds": seconds, "per_hour": per_hour(it.requests, seconds), "origin_us": it.micros,
-                    "from": it.kind.figure(),
-                    "changes": it.changes.iter().map(|it| config::advised(it, at, texts.as_ref())).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
+        let findings: Vec<Value> =
+            found.findings.iter().map(|it| finding_json(it, &known, seconds, texts.as_ref())).collect();
         let uncached: Vec<Value> = found
             .uncached
             .iter()
@@ -312,6 +340,10 @@ impl Admin {
                     evidence: None,
                     is_red: false,
                     removed: still_removed(&recent.counts, &config.cache),
+                    large: (
+                        self.gateway.refusals.large_pages(&config.name, &config.cache, since(recent.seconds)),
+                        self.largest_body(&live.config, &config.cache),
+                    ),
                     differs: recent.counts.sums.changed > 0
                         || self.gateway.refusals.differ(&config.name)
                         || knows_clients(config),
@@ -321,6 +353,26 @@ impl Admin {
         }
         known
     }
+}
+
+/// A finding as JSON; `seconds` are those of the counts of the server.
+fn finding_json(it: &Finding, known: &[KnownRoute<'_>], seconds: u64, texts: Option<&AdvisedTexts>) -> Value {
+    let routes: Vec<&KnownRoute<'_>> = it.routes.iter().map(|at| &known[*at]).collect();
+    let names: Vec<&str> = routes.iter().map(|it| &*it.config.name).collect();
+    let seconds = routes.iter().map(|it| it.recent.seconds).min().unwrap_or(seconds);
+    // One change of the common section is enough where no section of a site or route has the key.
+    let inherits = |key: &str| routes.iter().all(|it| it.config.decided.by(key) == Source::Default);
+    let keys = || it.changes.iter().flat_map(SafeChange::settings).map(SafeSetting::key);
+    let places: Vec<(usize, usize)> = match it.is_for_all && keys().all(inherits) {
+        true => Vec::new(),
+        false => routes.iter().map(|it| (it.site, it.config.number)).collect(),
+    };
+    json!({
+        "name": it.kind.name(), "sentence": it.sentence, "route": names.first().filter(|_| names.len() == 1), "routes": names,
+        "saves": it.kind.saves().name(), "requests": it.requests, "seconds": seconds, "per_hour": per_hour(it.requests, seconds),
+        "origin_us": it.micros, "from": it.kind.figure(),
+        "changes": it.changes.iter().map(|it| config::advised(it, &places, texts)).collect::<Vec<_>>(),
+    })
 }
 
 /// The cookies that a route with this policy removes from requests although its application sets them, and how often it did.
@@ -346,6 +398,11 @@ pub(super) fn knows_clients(route: &RouteConfig) -> bool {
     route.cache.credentials != CredentialUse::None
         || route.tells_certificate
         || route.access.forward.is_some()
+}
+
+/// The time that many seconds ago.
+fn since(seconds: u64) -> WallTime {
+    WallTime(clock::wall().0.saturating_sub(seconds))
 }
 
 fn per_hour(requests: u64, seconds: u64) -> u64 {

@@ -13,7 +13,7 @@ mod schema;
 mod texts;
 mod trial;
 
-pub(crate) use advised::{advised, change};
+pub(crate) use advised::{AdvisedTexts, advised, change};
 pub use maintenance::{MaintenanceState, OF_HOST, SITES};
 pub use schema::{
     BACK_TO, CHECKED, EDITED, EDITS_OF, IN_FORCE, LAYERS, SECTION_OF, TEXT, TEXT_AND_BASE, TOLD, TRIED,

@@ -4,9 +4,14 @@
 use crate::recent_failures::RecentFailures;
 use crate::recent_renewals::RecentRenewals;
 use crate::removed_cookies::RemovedCookies;
+use larder_semantics::advice::LargePage;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::flip::OriginExchange;
 use larder_semantics::policy::Policy;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::storable::{self, Storable};
+use larder_semantics::stored::Meta;
+use larder_semantics::trace::Silent;
 use larder_stdx::clock::{self, WallTime};
 use larder_stdx::identity_hasher::IdentityHasher;
 use larder_store::ram::KeyHash;
@@ -67,6 +72,24 @@ impl RefusedStorage {
     }
 }
 
+impl RefusedStorage {
+    /// The length of the body.
+    fn length(&self) -> Option<u64> {
+        let value = self.response.get("content-length")?;
+        std::str::from_utf8(value).ok()?.trim().parse().ok()
+    }
+
+    /// Whether a cache would keep the response as a hit for other requests.
+    fn is_stored_under(&self, policy: &Policy) -> bool {
+        let (request, response) = (self.request.view(), self.response.view());
+        let facts = RequestFacts::read(&self.method, &request);
+        let (sent, came) = (self.request_time, self.response_time);
+        let verdict = storable::decide(&facts, self.status, &response, policy, sent, came, &mut Silent);
+        let meta = Meta::of(self.status, &response, policy, sent, came);
+        verdict == Storable::Store && meta.allows_hits(came)
+    }
+}
+
 /// The audience of the responses to a URL, as derived from those that were not stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Audience {
@@ -106,6 +129,8 @@ struct RefusedPage {
     last: Option<Arc<RefusedStorage>>,
     /// Of all refusals: it outlasts the storing of other responses.
     audience: Audience,
+    /// How often it was refused since the last response was stored.
+    times: u64,
 }
 
 impl RefusedPage {
@@ -175,6 +200,7 @@ impl Refusals {
             RefusedPage::default()
         });
         page.audience = page.audience.max(says);
+        page.times += 1;
         let is_known = |it: &Arc<RefusedStorage>| it.response_time == now && it.failure.is_some() == failed;
         if !page.last.as_ref().is_some_and(is_known) {
             let refused = make();
@@ -216,7 +242,27 @@ impl Refusals {
             && let Some(it) = inner.map.get_mut(&hash.0)
         {
             it.last = None;
+            it.times = 0;
         }
+    }
+
+    /// The pages of a route whose last response exceeded `cache.max_object` since `since`, and would be stored under its policy otherwise.
+    #[must_use]
+    pub fn large_pages(&self, route: &str, policy: &Policy, since: WallTime) -> Vec<LargePage> {
+        let is_of = |it: &RefusedStorage| &*it.route == route && it.response_time >= since;
+        let of = |it: &RefusedPage| {
+            let last = it.last.as_ref().filter(|last| is_of(last) && it.audience != Audience::OneVisitor)?;
+            Some((last.clone(), it.times))
+        };
+        let found: Vec<(Arc<RefusedStorage>, u64)> =
+            self.inner.lock().map(|inner| inner.map.values().filter_map(of).collect()).unwrap_or_default();
+        let without_limit = Policy { max_object: u64::MAX, ..policy.clone() };
+        let large = |(it, requests): (Arc<RefusedStorage>, u64)| {
+            let length = it.length().filter(|it| *it > policy.max_object)?;
+            let is_stored = it.is_stored_under(&without_limit);
+            is_stored.then_some(LargePage { length, requests })
+        };
+        found.into_iter().filter_map(large).collect()
     }
 }
 
@@ -260,6 +306,30 @@ mod tests {
             refusals.forget(KeyHash(2));
         }
         assert!(refusals.get(KeyHash(1)).is_some() && refusals.get(KeyHash(2)).is_none());
+    }
+
+    #[test]
+    fn pages_that_exceed_the_size_are_known_with_their_requests() {
+        let refusals = Refusals::default();
+        let policy = Policy { max_object: 1000, ..Policy::default() };
+        let large = |second, lines: &[(&str, &str)]| {
+            let mut it = refused(second);
+            lines.iter().for_each(|(name, value)| it.response.push(name, value));
+            it
+        };
+        let declared = [("Content-Length", "1400"), ("Cache-Control", "max-age=60")];
+        for second in [1, 1, 2] {
+            refusals.note(KeyHash(1), WallTime(second), false, || large(second, &declared));
+        }
+        refusals.note(KeyHash(2), WallTime(2), false, || large(2, &declared[..1]));
+        refusals
+            .note(KeyHash(3), WallTime(2), false, || large(2, &[("Content-Length", "1000"), declared[1]]));
+        refusals.note(KeyHash(4), WallTime(2), true, || large(2, &declared));
+        let of = |route, since| refusals.large_pages(route, &policy, WallTime(since));
+        assert_eq!([LargePage { length: 1400, requests: 3 }], of("r", 2)[..]);
+        assert!(of("s", 2).is_empty() && of("r", 3).is_empty());
+        refusals.forget(KeyHash(1));
+        assert!(of("r", 0).is_empty());
     }
 
     /// A response with this entity tag, and whether it is one visitor's.

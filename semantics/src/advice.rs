@@ -3,14 +3,17 @@
 
 mod change;
 mod finding;
+mod large;
 mod summary;
 
 pub use change::{
-    ChangeFacts, NeededPages, SafeChange, SafeSetting, SettingValue, changes, without_needless_cookies,
+    ChangeFacts, NeededPages, SafeChange, SafeSetting, SettingValue, changes, with_cache,
+    without_needless_cookies,
 };
 pub use finding::{
     Advice, AdviceFacts, AdviceGain, AdviceKind, CountedRoute, Finding, ReasonCount, UncachedRequests, advise,
 };
+pub use large::LargePage;
 pub use summary::{
     CredentialOf, ExplainSummary, ExplainedFacts, NamedCredential, PageAudience, Rightness, UrlErrors,
     summarize,

@@ -13,6 +13,7 @@ mod admin_api;
 mod admission;
 mod advice;
 mod advice_evidence;
+mod advice_settings;
 mod age;
 mod applications;
 mod bad_origins;

@@ -51,12 +51,9 @@ impl Admin {
     }
 }
 
-/// A change as JSON, for the route at `at`: its site, and its number among the routes of the site's section.
-pub(crate) fn advised(
-    change: &SafeChange,
-    at: Option<(usize, usize)>,
-    texts: Option<&AdvisedTexts>,
-) -> Value {
+/// A change as JSON, for the routes at `places`: the site of each, and its number among the routes of the site's section; for the server
+/// without one.
+pub(crate) fn advised(change: &SafeChange, places: &[(usize, usize)], texts: Option<&AdvisedTexts>) -> Value {
     let (sentence, settings) = match change {
         SafeChange::Application { sentence } => {
             return json!({ "by": "application", "sentence": sentence });
@@ -65,7 +62,7 @@ pub(crate) fn advised(
         SafeChange::Configuration { sentence, settings } => (sentence, settings),
     };
     let edits: Vec<(Vec<PathStep>, Value)> =
-        settings.iter().map(|it| (path_of(it, at), value_of(it))).collect();
+        settings.iter().flat_map(|it| paths_of(it, places).map(|path| (path, value_of(it)))).collect();
     let as_json = |path: &[PathStep]| -> Value { path.iter().map(step_json).collect() };
     let restarts = |it: &SafeSetting| table::find(it.key()).is_some_and(|it| it.takes == Takes::AtStart);
     let list: Vec<Value> =
@@ -99,13 +96,21 @@ fn hunk(file: &str, old: &str, new: &str) -> Option<Value> {
     Some(json!({ "file": file, "line": line, "lines": lines }))
 }
 
-/// The place of a setting.
-fn path_of(setting: &SafeSetting, at: Option<(usize, usize)>) -> Vec<PathStep> {
+/// The places of a setting.
+fn paths_of(setting: &SafeSetting, places: &[(usize, usize)]) -> impl Iterator<Item = Vec<PathStep>> {
     let name = |it: &str| PathStep::Name(it.to_owned());
-    let of_route = at
-        .filter(|_| !setting.is_of_server())
-        .map(|(site, route)| vec![name("site"), PathStep::At(site), name("route"), PathStep::At(route)]);
-    of_route.into_iter().flatten().chain(setting.key().split('.').map(name)).collect()
+    let of_route = |(site, route): &(usize, usize)| {
+        vec![name("site"), PathStep::At(*site), name("route"), PathStep::At(*route)]
+    };
+    let mut paths: Vec<Vec<PathStep>> = match setting.is_of_server() {
+        true => Vec::new(),
+        false => places.iter().map(of_route).collect(),
+    };
+    if paths.is_empty() {
+        paths.push(Vec::new());
+    }
+    paths.iter_mut().for_each(|it| it.extend(setting.key().split('.').map(name)));
+    paths.into_iter()
 }
 
 fn value_of(setting: &SafeSetting) -> Value {

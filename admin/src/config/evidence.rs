@@ -3,10 +3,13 @@
 use super::parsed_record::{ParsedRecord, RoutePlace};
 use larder_observe::recorder::origin_hash;
 use larder_semantics::health::{DisagreeingFact, FailingUrlFact};
+use larder_semantics::policy::Policy;
 use larder_semantics::secret::shown_target;
+use larder_semantics::trial::RecordedRequest;
 use larder_semantics::trial::evidence::{
-    CookieEvidence, CookieSharing, MissingEvidence, NeedlessParameters, ParameterEvidence, RouteTroubles,
-    SharingRefusal, VALUES,
+    CookieEvidence, CookieSharing, MissingEvidence, NeedlessParameters, ParameterEvidence,
+    ReorderedParameters, RouteTroubles, ShareableResponses, SharingRefusal, UncachedEvidence, VALUES,
+    VariantEvidence, VaryingField,
 };
 use larder_server::trial::{TrialRoute, TrialRoutes};
 use larder_stdx::clock;
@@ -18,6 +21,12 @@ pub(crate) struct RouteEvidence {
     pub(crate) cookies: CookieSharing,
     /// About parameters.
     pub(crate) parameters: Option<NeedlessParameters>,
+    /// About the order of parameters.
+    pub(crate) reordered: Option<ReorderedParameters>,
+    /// The fields in `Vary` that make variants.
+    pub(crate) varying: Vec<VaryingField>,
+    /// Of a route that does not use the cache: whether it could.
+    pub(crate) shareable: Option<ShareableResponses>,
     /// The URL of the request that refuses sharing, if one does.
     example: Option<String>,
 }
@@ -126,33 +135,80 @@ fn url_of(parsed: &[ParsedRecord<'_>], number: usize) -> String {
     })
 }
 
+/// The evidence about a route, while it is gathered.
+enum GatheredEvidence<'p, 'r> {
+    Cached {
+        cookies: Box<CookieEvidence<'p, 'r>>,
+        parameters: ParameterEvidence<'p, 'r>,
+        variants: VariantEvidence<'p>,
+    },
+    Uncached(Box<UncachedEvidence<'r>>),
+}
+
+impl<'p, 'r> GatheredEvidence<'p, 'r> {
+    fn new(policy: &'p Policy) -> Self {
+        match policy.enabled {
+            true => Self::Cached {
+                cookies: Box::new(CookieEvidence::new(policy)),
+                parameters: ParameterEvidence::new(policy),
+                variants: VariantEvidence::new(policy),
+            },
+            false => Self::Uncached(Box::new(UncachedEvidence::new(policy))),
+        }
+    }
+
+    fn note(&mut self, number: usize, request: &RecordedRequest<'r>) {
+        match self {
+            Self::Cached { cookies, parameters, variants } => {
+                cookies.note(number, request);
+                parameters.note(number, request);
+                variants.note(request);
+            }
+            Self::Uncached(it) => it.note(number, request),
+        }
+    }
+
+    fn verdict(&self, parsed: &[ParsedRecord<'_>]) -> RouteEvidence {
+        let nothing = RouteEvidence {
+            cookies: CookieSharing::Unneeded,
+            parameters: None,
+            reordered: None,
+            varying: Vec::new(),
+            shareable: None,
+            example: None,
+        };
+        match self {
+            Self::Cached { cookies, parameters, variants } => {
+                let cookies = cookies.verdict();
+                let example = match cookies {
+                    CookieSharing::Refused(_, number) => Some(url_of(parsed, number)),
+                    _ => None,
+                };
+                RouteEvidence {
+                    cookies,
+                    parameters: parameters.verdict(),
+                    reordered: parameters.reordered(),
+                    varying: variants.verdict(),
+                    example,
+                    ..nothing
+                }
+            }
+            Self::Uncached(it) => RouteEvidence { shareable: it.verdict(), ..nothing },
+        }
+    }
+}
+
 /// The evidence about each route that recorded requests had.
 pub(super) fn gather(
     now: &TrialRoutes<'_>,
     parsed: &[ParsedRecord<'_>],
 ) -> HashMap<RoutePlace, RouteEvidence> {
-    let mut found: HashMap<RoutePlace, (CookieEvidence<'_, '_>, ParameterEvidence<'_, '_>)> = HashMap::new();
+    let mut found: HashMap<RoutePlace, GatheredEvidence<'_, '_>> = HashMap::new();
     for (number, it) in parsed.iter().enumerate() {
         let route = now.route(&it.request);
         let (TrialRoute::Found(at), Some(config)) = (route, now.config(route)) else { continue };
-        if !config.cache.enabled {
-            continue;
-        }
-        let (cookies, parameters) = found
-            .entry(at.at)
-            .or_insert_with(|| (CookieEvidence::new(&config.cache), ParameterEvidence::new(&config.cache)));
-        let request = it.recorded(None);
-        cookies.note(number, &request);
-        parameters.note(number, &request);
+        let gathered = found.entry(at.at).or_insert_with(|| GatheredEvidence::new(&config.cache));
+        gathered.note(number, &it.recorded(None));
     }
-    let judged =
-        |(at, (cookies, parameters)): (RoutePlace, (CookieEvidence<'_, '_>, ParameterEvidence<'_, '_>))| {
-            let (cookies, parameters) = (cookies.verdict(), parameters.verdict());
-            let example = match cookies {
-                CookieSharing::Refused(_, number) => Some(url_of(parsed, number)),
-                _ => None,
-            };
-            (at, RouteEvidence { cookies, parameters, example })
-        };
-    found.into_iter().map(judged).collect()
+    found.into_iter().map(|(at, it)| (at, it.verdict(parsed))).collect()
 }

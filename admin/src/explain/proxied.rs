@@ -10,6 +10,7 @@ use larder_gateway::explain::Explanation;
 use larder_gateway::request_headers::Bypass;
 use larder_gateway::rewrite::SentTarget;
 use larder_semantics::geo::COUNTRY_FIELD;
+use larder_semantics::miss_reason::MissReason;
 use larder_semantics::policy::CredentialUse;
 use larder_semantics::request_view::RequestView;
 use larder_server::router::{Router, RoutesWithoutFile};
@@ -56,7 +57,8 @@ impl Admin {
         explained["sql"] = sql::to_json(row, &request, &self.followed);
         explained["sticky"] = sticky::to_json(proxied, &request, &row.decided);
         explained["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
-        if explanation.judged.is_withheld() {
+        let is_off = explanation.judged.reason == Some(MissReason::CacheOff);
+        if is_off || explanation.judged.is_withheld() {
             // Of requests since the last judgement, too: a page that was the same for all clients may have become private.
             self.judge_again(&live).await;
         }

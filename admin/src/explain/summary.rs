@@ -86,6 +86,7 @@ impl Admin {
                 is_public: judged.is_public && !knows_clients(route),
                 parameters: analytics::parameters_of(&request.target),
                 length: judged.length,
+                most_stored: self.largest_body(&live.config, policy),
                 ram_size,
                 ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
                 needed: self.gateway.store.needed_pages(),
@@ -96,11 +97,13 @@ impl Admin {
         let may_be_equal = judged.is_withheld() && !judged.is_declared_private;
         let fields = judged.last_request.as_ref().unwrap_or(&request.fields).view();
         let equal = self.equal_for_all((site, place), route, &fields).filter(|_| may_be_equal);
+        let is_declared_private = judged.is_declared_private || knows_clients(route);
+        let equal = equal.or_else(|| self.shareable(site, route, reason).filter(|_| !is_declared_private));
         let (evidence, change) = equal.unzip();
         explained["equal"] = evidence.into();
-        let (texts, at) = (self.advised_texts(), Some((site, route.number)));
+        let (texts, places) = (self.advised_texts(), [(site, route.number)]);
         explained["changes"] =
-            change.iter().chain(&changes).map(|it| advised(it, at, texts.as_ref())).collect();
+            change.iter().chain(&changes).map(|it| advised(it, &places, texts.as_ref())).collect();
     }
 
     /// Adds the facts of recorded requests for the same URL: their server errors, and a proxy whose fields are ignored.

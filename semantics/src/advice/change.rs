@@ -6,7 +6,7 @@ use crate::cookies;
 use crate::key::QueryPolicy;
 use crate::miss_reason::MissReason;
 use crate::policy::Policy;
-use crate::trial::evidence::{EqualForAll, NeedlessParameters};
+use crate::trial::evidence::{EqualForAll, NeedlessParameters, VaryingField};
 use std::borrow::Cow;
 
 /// The proposed lifetime of pages that declare none, and the time in which a stale page is served, seconds.
@@ -25,6 +25,10 @@ pub enum SafeSetting {
     IgnoredCookies(Vec<String>),
     /// `cache.key.drop`: all names, those in force included.
     DropParameters(Vec<String>),
+    /// `cache.key.sort`.
+    SortParameters,
+    /// `cache.enabled`.
+    UseCache,
     /// `cache.stale_while_revalidate`.
     StaleWhileRevalidate(u32),
     /// `cache.compress.enabled`.
@@ -61,6 +65,8 @@ impl SafeSetting {
             SafeSetting::EveryCookiePrivate | SafeSetting::PrivateCookies(_) => "cache.private_cookies",
             SafeSetting::IgnoredCookies(_) => "cache.ignored_cookies",
             SafeSetting::DropParameters(_) => "cache.key.drop",
+            SafeSetting::SortParameters => "cache.key.sort",
+            SafeSetting::UseCache => "cache.enabled",
             SafeSetting::StaleWhileRevalidate(_) => "cache.stale_while_revalidate",
             SafeSetting::Compress => "cache.compress.enabled",
             SafeSetting::CompressStoredOnly => "cache.compress.uncached",
@@ -81,7 +87,9 @@ impl SafeSetting {
             SafeSetting::PrivateCookies(names)
             | SafeSetting::IgnoredCookies(names)
             | SafeSetting::DropParameters(names) => SettingValue::List(names.clone()),
-            SafeSetting::Compress => SettingValue::Switch(true),
+            SafeSetting::Compress | SafeSetting::SortParameters | SafeSetting::UseCache => {
+                SettingValue::Switch(true)
+            }
             SafeSetting::CompressStoredOnly => SettingValue::Switch(false),
             SafeSetting::MaxObject(it) | SafeSetting::RamSize(it) | SafeSetting::DiskSize(it) => {
                 text(size(*it))
@@ -105,6 +113,8 @@ impl SafeSetting {
             SafeSetting::PrivateCookies(names) => policy.private_cookies.clone_from(names),
             SafeSetting::IgnoredCookies(names) => policy.ignored_cookies.clone_from(names),
             SafeSetting::DropParameters(names) => policy.key.query = QueryPolicy::Drop(names.clone()),
+            SafeSetting::SortParameters => policy.key.sort_query = true,
+            SafeSetting::UseCache => policy.enabled = true,
             SafeSetting::StaleWhileRevalidate(it) => policy.stale_while_revalidate = *it,
             SafeSetting::MaxObject(it) => policy.max_object = *it,
             SafeSetting::Compress
@@ -137,7 +147,7 @@ pub enum SafeChange {
     /// Only the application can change it.
     Application {
         /// The change, one sentence.
-        sentence: &'static str,
+        sentence: Cow<'static, str>,
     },
     /// Another server, such as memcached, has to be restored.
     Server {
@@ -180,6 +190,8 @@ pub struct ChangeFacts<'a> {
     pub parameters: u64,
     /// The size of the response, if it is known.
     pub length: Option<u64>,
+    /// The largest body that a tier of the route keeps.
+    pub most_stored: u64,
     /// `cache.ram.size`.
     pub ram_size: u64,
     /// The most RAM that may be proposed.
@@ -196,7 +208,7 @@ pub struct ChangeFacts<'a> {
 /// not cached.
 #[must_use]
 pub fn changes(reason: MissReason, facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
-    let application = |sentence| vec![SafeChange::Application { sentence }];
+    let application = |sentence: &'static str| vec![SafeChange::Application { sentence: sentence.into() }];
     match reason {
         MissReason::FirstRequest => without_parameters(facts),
         MissReason::Expired => {
@@ -209,9 +221,7 @@ pub fn changes(reason: MissReason, facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         MissReason::Evicted => more_room(facts),
         MissReason::Idle => disk(facts),
         MissReason::NoRoom => more_ram(facts),
-        MissReason::Variant => application(
-            "The application names in Vary only the fields that change the page; User-Agent seldom does. Until then `cache.key.strict` keeps such fields from the application, so that one variant remains, with Accept-Language also one language for all clients; a request with a cookie then bypasses the cache unless `cache.private_cookies` and `cache.ignored_cookies` name it.",
-        ),
+        MissReason::Variant => vec![fewer_variants(&[])],
         MissReason::NoLifetime => {
             let mut all = lifetime(facts);
             all.extend(application("The application declares a lifetime, such as Cache-Control: s-maxage=60, for pages that are the same for all clients."));
@@ -363,6 +373,48 @@ pub(super) fn without_needless_parameters(policy: &Policy, of: &NeedlessParamete
     })
 }
 
+/// The key has the parameters in one order.
+pub(super) fn sorted_parameters() -> SafeChange {
+    SafeChange::Configuration {
+        sentence: "One stored page answers all orders of its parameters: the key has them sorted by name, the request to the origin as they came.".into(),
+        settings: vec![SafeSetting::SortParameters],
+    }
+}
+
+/// The cache of a route whose responses were all for all clients.
+#[must_use]
+pub fn with_cache() -> SafeChange {
+    SafeChange::Configuration {
+        sentence: "The route uses the cache: recent responses all declared a lifetime, none was private or set a cookie, and none differed between clients. Responses for one client are not stored, as on other routes.".into(),
+        settings: vec![SafeSetting::UseCache],
+    }
+}
+
+/// Fewer variants, where these fields have several values; none are known if there is no evidence.
+pub(super) fn fewer_variants(of: &[VaryingField]) -> SafeChange {
+    const COOKIES: &str = "; a request with a cookie then bypasses the cache unless `cache.private_cookies` and `cache.ignored_cookies` name it.";
+    let has = |name: &str| of.iter().any(|it| it.name.eq_ignore_ascii_case(name));
+    let mut sentence = String::from("The application names in Vary only the fields that change the page");
+    if of.is_empty() || has("User-Agent") {
+        sentence.push_str("; User-Agent seldom does");
+    }
+    sentence.push_str(". ");
+    if !of.is_empty() && of.iter().all(|it| it.name == "Cookie") {
+        sentence.push_str(
+            "`cache.ignored_cookies` names the cookies that do not change it, such as those of analytics.",
+        );
+    } else if has("Accept-Language") {
+        sentence.push_str("`cache.key.strict` is no remedy where the page has several languages: it keeps Accept-Language from the application, so that all clients get one language. The application chooses the language by the URL, or by a cookie in `cache.key.cookies`.");
+    } else {
+        let language =
+            if of.is_empty() { ", with Accept-Language also one language for all clients" } else { "" };
+        sentence.push_str("Until then `cache.key.strict` keeps such fields from the application, so that one variant remains");
+        sentence.push_str(language);
+        sentence.push_str(COOKIES);
+    }
+    SafeChange::Application { sentence: sentence.into() }
+}
+
 /// A list with further names, each once.
 fn with_more<'a>(before: &[String], more: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut names = before.to_vec();
@@ -484,7 +536,7 @@ fn lifetime(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
 }
 
 fn larger(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
-    let Some(length) = facts.length.filter(|it| *it > facts.policy.max_object && *it <= facts.ram_size / 4)
+    let Some(length) = facts.length.filter(|it| *it > facts.policy.max_object && *it <= facts.most_stored)
     else {
         return Vec::new();
     };

@@ -2,12 +2,16 @@
 //! change is left out, and so is one that rests on a guess.
 
 use super::change::{
-    ChangeFacts, NeededPages, SafeChange, SafeSetting, changes, compressed, without_cookies,
-    without_needless_cookies, without_needless_parameters,
+    ChangeFacts, NeededPages, SafeChange, SafeSetting, changes, compressed, fewer_variants,
+    sorted_parameters, with_cache, without_cookies, without_needless_cookies, without_needless_parameters,
 };
+use super::large::{self, LargePage};
 use crate::miss_reason::MissReason;
 use crate::policy::Policy;
-use crate::trial::evidence::{EqualForAll, NeedlessParameters};
+use crate::trial::evidence::{
+    EqualForAll, NeedlessParameters, ReorderedParameters, ShareableResponses, VaryingField,
+};
+use std::borrow::Cow;
 
 /// Findings about fewer requests are left out.
 const FEWEST: u64 = 10;
@@ -53,6 +57,16 @@ pub struct CountedRoute<'a> {
     pub equal: Option<&'a EqualForAll>,
     /// The parameters that change no page, as recent requests show.
     pub needless: Option<&'a NeedlessParameters>,
+    /// The parameters whose order changes no page, as recent requests show.
+    pub reordered: Option<&'a ReorderedParameters>,
+    /// The evidence that all responses of a route without a cache were for all clients.
+    pub shareable: Option<&'a ShareableResponses>,
+    /// The fields in `Vary` of which recent requests have several values.
+    pub varying: &'a [VaryingField],
+    /// The pages that exceed `cache.max_object`, and would be stored otherwise.
+    pub large: &'a [LargePage],
+    /// The largest body that a tier of the route keeps.
+    pub most_stored: u64,
     /// Whether responses to some URL of the route differed, or the route knows its clients by other means than cookies.
     pub differs: bool,
     /// Whether recent requests show that what would be proposed about lifetimes and cookies shares a response for one client, or
@@ -84,14 +98,40 @@ pub struct AdviceFacts<'a> {
 pub struct Finding {
     /// Its kind.
     pub kind: AdviceKind,
-    /// The position of its route; `None` for the server.
-    pub route: Option<usize>,
+    /// The positions of its routes; none for the server.
+    pub routes: Vec<usize>,
+    /// Whether its changes are right for every route.
+    pub is_for_all: bool,
+    /// The finding, one sentence.
+    pub sentence: Cow<'static, str>,
     /// The counted requests that the changes would help: an upper bound.
     pub requests: u64,
     /// Microseconds of the origin for them.
     pub micros: u64,
     /// The changes, those of the configuration first.
     pub changes: Vec<SafeChange>,
+}
+
+impl Finding {
+    fn new(
+        kind: AdviceKind,
+        route: Option<usize>,
+        (requests, micros): (u64, u64),
+        changes: Vec<SafeChange>,
+    ) -> Self {
+        let sentence = kind.sentence().into();
+        let routes = route.into_iter().collect();
+        Self { kind, routes, is_for_all: false, sentence, requests, micros, changes }
+    }
+
+    /// Whether both are one finding: the same changes for several routes, without figures of one of them.
+    fn is_as(&self, other: &Self) -> bool {
+        let has_figures = matches!(self.kind, AdviceKind::TooLarge | AdviceKind::Variants);
+        !has_figures
+            && self.kind == other.kind
+            && self.sentence == other.sentence
+            && self.changes == other.changes
+    }
 }
 
 /// Requests that are not cached on purpose, of the operator, the client or the application.
@@ -158,6 +198,12 @@ kinds! {
         "requests without a cookie and Authorization with the reason no-lifetime";
     RemovedCookies "removed-cookies": "The application sets cookies that this route removes from requests, so that it begins with new ones each time: a session is lost.",
         "responses that set a cookie which their request had";
+    ParameterOrder "parameter-order": "One page is stored under several URLs, which differ in the order of their parameters.",
+        "first requests, by the share of recent ones whose parameters came in several orders, each page fetched once";
+    CacheOff "cache-off": "The route does not use the cache, although all its recent responses were for all clients.",
+        "requests with the reason cache-off, by the share of recent ones whose responses could be stored, each page fetched once";
+    TooLarge "too-large": "Responses are not stored because they are larger than `cache.max_object`, and are requested again.",
+        "requests with the reason too-large, by the share of remembered ones for a page that was requested before and fits";
     Expired "expired": "Clients wait while expired pages are renewed.", "requests with the reason expired";
     SmallRam "small-ram": "RAM is too small: fresh pages are removed to make room, and are requested again.",
         "requests with the reasons evicted and no-room";
@@ -174,8 +220,13 @@ impl AdviceKind {
     /// Whether its changes share responses that were not shared: a trial on recent requests must be without danger.
     #[must_use]
     pub fn shares(self) -> bool {
-        use AdviceKind::{Cookies, NeedlessCookies, NeedlessParameters, NoLifetime};
-        matches!(self, NoLifetime | Cookies | NeedlessCookies | NeedlessParameters)
+        use AdviceKind::{
+            CacheOff, Cookies, NeedlessCookies, NeedlessParameters, NoLifetime, ParameterOrder,
+        };
+        matches!(
+            self,
+            NoLifetime | Cookies | NeedlessCookies | NeedlessParameters | ParameterOrder | CacheOff
+        )
     }
 
     /// The effect of its changes.
@@ -213,7 +264,15 @@ impl AdviceGain {
 pub fn advise(facts: &AdviceFacts<'_>) -> Advice {
     let mut all = Advice::default();
     for (at, route) in facts.routes.iter().enumerate() {
-        all.findings.extend(of_route(facts, at, route));
+        for it in of_route(facts, at, route) {
+            match all.findings.iter_mut().find(|other| other.is_as(&it)) {
+                Some(other) => {
+                    other.routes.push(at);
+                    (other.requests, other.micros) = (other.requests + it.requests, other.micros + it.micros);
+                }
+                None => all.findings.push(it),
+            }
+        }
         let uncached = route.reasons.iter().filter(|it| is_uncached(it.reason) && it.requests > 0);
         all.uncached.extend(uncached.map(|it| UncachedRequests { route: at, count: *it }));
         let (requests, _) = sum(route.reasons, &[MissReason::NoLifetime]);
@@ -221,6 +280,9 @@ pub fn advise(facts: &AdviceFacts<'_>) -> Advice {
             let count = ReasonCount { reason: MissReason::NoLifetime, requests, micros: 0 };
             all.uncached.push(UncachedRequests { route: at, count });
         }
+    }
+    for it in all.findings.iter_mut().filter(|it| it.kind == AdviceKind::Expired && it.routes.len() > 1) {
+        it.is_for_all = facts.routes.iter().all(|it| !it.differs || it.policy.stale_while_revalidate > 0);
     }
     all.findings.extend(of_server(facts));
     all.findings
@@ -240,6 +302,7 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         is_public: !route.differs,
         parameters: route.parameters,
         length: None,
+        most_stored: 0,
         ram_size: facts.ram_size,
         ram_limit: facts.ram_limit,
         needed: facts.needed,
@@ -254,11 +317,12 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
             AdviceKind::NoLifetime if route.differs || route.is_red => Vec::new(),
             AdviceKind::Cookies if route.is_red => Vec::new(),
             AdviceKind::Cookies => without_cookies(&change_facts),
+            AdviceKind::Variants => vec![fewer_variants(route.varying)],
             _ => changes(reason, &change_facts),
         };
         let is_worth = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole && !changes.is_empty();
         let micros = micros.checked_div(counted).unwrap_or(0).saturating_mul(requests);
-        is_worth.then_some(Finding { kind, route: Some(at), requests, micros, changes })
+        is_worth.then(|| Finding::new(kind, Some(at), (requests, micros), changes))
     };
     // Where the private cookies are not named, each cookie is a credential.
     let private_by_cookies = match route.policy.private_cookies.is_empty() {
@@ -274,9 +338,12 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         parameters,
         finding(AdviceKind::NoLifetime, MissReason::NoLifetime, route.anonymous),
         finding(AdviceKind::Expired, MissReason::Expired, u64::MAX).filter(has_setting),
-        finding(AdviceKind::Variants, MissReason::Variant, u64::MAX),
+        finding(AdviceKind::Variants, MissReason::Variant, u64::MAX).map(|it| named(it, route.varying)),
         finding(AdviceKind::Validators, MissReason::Useless, u64::MAX),
         removed_cookies(at, route),
+        reordered(at, route),
+        unused_cache(at, route),
+        too_large(at, route),
     ];
     found.into_iter().flatten().collect()
 }
@@ -314,7 +381,46 @@ fn by_share(
 ) -> Option<Finding> {
     let share = |of: u64| u64::try_from(u128::from(of) * u128::from(part) / u128::from(whole.max(1))).ok();
     let (requests, micros) = (share(counted)?.min(counted), share(micros)?.min(micros));
-    (requests >= FEWEST).then(|| Finding { kind, route: Some(at), requests, micros, changes: vec![change] })
+    (requests >= FEWEST).then(|| Finding::new(kind, Some(at), (requests, micros), vec![change]))
+}
+
+/// First requests for pages that are stored under another order of their parameters.
+fn reordered(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
+    let of = route.reordered.filter(|_| !route.is_red)?;
+    let counted = sum(route.reasons, &[MissReason::FirstRequest]);
+    let helped = (of.requests.saturating_sub(of.pages), of.all);
+    by_share(AdviceKind::ParameterOrder, at, counted, helped, sorted_parameters())
+}
+
+/// Requests of a route that does not use the cache.
+fn unused_cache(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
+    let of = route.shareable.filter(|_| !route.differs && !route.is_red)?;
+    let counted = sum(route.reasons, &[MissReason::CacheOff]);
+    let helped = (of.could.saturating_sub(of.pages), of.all);
+    by_share(AdviceKind::CacheOff, at, counted, helped, with_cache())
+}
+
+/// Requests for pages that exceed `cache.max_object`.
+fn too_large(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
+    let of = large::setting_for(route.large, route.most_stored)?;
+    let counted = sum(route.reasons, &[MissReason::TooLarge]);
+    by_share(AdviceKind::TooLarge, at, counted, (of.helped, of.all), of.change)
+}
+
+/// The most fields that a finding names.
+const NAMED: usize = 3;
+
+/// The finding about variants, with the fields of which there are several values.
+fn named(finding: Finding, varying: &[VaryingField]) -> Finding {
+    if varying.is_empty() {
+        return finding;
+    }
+    let of = |it: &VaryingField| format!("{} ({} values)", it.name, it.values);
+    let names = varying.iter().take(NAMED).map(of).collect::<Vec<_>>().join(", ");
+    let sentence = format!(
+        "Pages are stored once for each value of the fields in Vary; recent requests for one page had {names}."
+    );
+    Finding { sentence: sentence.into(), ..finding }
 }
 
 /// However few: each is a session that ended.
@@ -326,13 +432,8 @@ fn removed_cookies(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
                 .into(),
         settings: vec![SafeSetting::PrivateCookies(names)],
     };
-    (route.removals > 0).then_some(Finding {
-        kind: AdviceKind::RemovedCookies,
-        route: Some(at),
-        requests: route.removals,
-        micros: 0,
-        changes: vec![change],
-    })
+    (route.removals > 0)
+        .then(|| Finding::new(AdviceKind::RemovedCookies, Some(at), (route.removals, 0), vec![change]))
 }
 
 /// Expired pages alone are no fault: the finding is that clients wait for their renewal.
@@ -348,6 +449,7 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
         is_public: false,
         parameters: 0,
         length: None,
+        most_stored: 0,
         ram_size: facts.ram_size,
         ram_limit: facts.ram_limit,
         needed: facts.needed,
@@ -370,7 +472,7 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
         }
         proposed.retain(is_of_server);
         let is_worth = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole && !proposed.is_empty();
-        is_worth.then_some(Finding { kind, route: None, requests, micros, changes: proposed })
+        is_worth.then(|| Finding::new(kind, None, (requests, micros), proposed))
     };
     let found = [
         finding(AdviceKind::SmallRam, &[MissReason::Evicted, MissReason::NoRoom]),
@@ -387,7 +489,7 @@ fn doubted(facts: &AdviceFacts<'_>) -> Option<Finding> {
     let sums = facts.routes.iter().map(|it| sum(it.reasons, &[MissReason::Doubted]));
     let (requests, micros) = sums.fold((0, 0), |all, it| (all.0 + it.0, all.1 + it.1));
     let changes = vec![SafeChange::Server { sentence }];
-    (requests > 0).then_some(Finding { kind: AdviceKind::Doubted, route: None, requests, micros, changes })
+    (requests > 0).then(|| Finding::new(AdviceKind::Doubted, None, (requests, micros), changes))
 }
 
 /// Responses that routes without compression sent as they came. Few are enough: their hits are not counted.
@@ -397,13 +499,8 @@ fn uncompressed(facts: &AdviceFacts<'_>) -> Option<Finding> {
     let is_small = facts.ram_size < RAM_FOR_CODECS;
     let changes = vec![compressed(is_small.then_some(RAM_FOR_CODECS))];
     let has_room = !is_small || facts.ram_size > 0 && facts.ram_limit >= RAM_FOR_CODECS;
-    (requests >= FEWEST && has_room).then_some(Finding {
-        kind: AdviceKind::Compression,
-        route: None,
-        requests,
-        micros: 0,
-        changes,
-    })
+    (requests >= FEWEST && has_room)
+        .then(|| Finding::new(AdviceKind::Compression, None, (requests, 0), changes))
 }
 
 fn is_of_server(change: &SafeChange) -> bool {

@@ -306,7 +306,8 @@ fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         ),
         (MissClass::Needed | MissClass::Shared, _) => (Rightness::Once, "That is normal", because),
     };
-    let is_withheld = matches!(reason, MissReason::PrivateCookie | MissReason::Credentials);
+    let is_withheld =
+        matches!(reason, MissReason::PrivateCookie | MissReason::Credentials | MissReason::CacheOff);
     // The response to a request with a cookie counts as one client's: the evidence compares the bodies.
     let equal =
         facts.equal.filter(|_| is_withheld && facts.audience != PageAudience::Differs && !facts.by_access);

@@ -10,8 +10,10 @@ use crate::reuse::{self, Reuse};
 use crate::storable::{self, Storable};
 use crate::stored::Meta;
 use crate::trace::Silent;
-use crate::trial::evidence::{EqualForAll, NeedlessParameters};
+use crate::trial::evidence::{EqualForAll, NeedlessParameters, ReorderedParameters, ShareableResponses};
 use larder_stdx::clock::WallTime;
+
+mod settings;
 
 const NOW: WallTime = WallTime(1_000_000);
 
@@ -21,6 +23,7 @@ fn facts(policy: &Policy) -> ChangeFacts<'_> {
         is_public: true,
         parameters: u64::MAX >> 8,
         length: Some(80 << 20),
+        most_stored: 256 << 20,
         ram_size: 1 << 30,
         ram_limit: 1 << 40,
         needed: NeededPages::default(),
@@ -449,6 +452,11 @@ fn route<'a>(policy: &'a Policy, reasons: &'a [ReasonCount]) -> CountedRoute<'a>
         removals: 0,
         equal: None,
         needless: None,
+        reordered: None,
+        shareable: None,
+        varying: &[],
+        large: &[],
+        most_stored: 256 << 20,
         differs: false,
         is_red: false,
     }
@@ -484,7 +492,8 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
         (MissReason::Variant, 50),
         (MissReason::Useless, 40),
         (MissReason::SetCookie, 1000),
-        (MissReason::TooLarge, 30),
+        (MissReason::TooLarge, 36),
+        (MissReason::CacheOff, 33),
     ]);
     let parameters = crate::analytics::parameters_of("/?gclid=1");
     let advice = advice_of(&[CountedRoute {
@@ -495,10 +504,14 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
         anonymous: 85,
         removed_cookies: &["sid".to_owned()],
         removals: 3,
+        large: &[LargePage { length: 100 << 20, requests: 36 }],
+        shareable: Some(&ShareableResponses { could: 31, pages: 1, all: 33 }),
+        reordered: Some(&ReorderedParameters { requests: 99, pages: 1, all: 100 }),
         ..route(&policy, &reasons)
     }]);
     assert_eq!(
         [
+            ("parameter-order", 98),
             ("analytics-cookies", 97),
             ("analytics-parameters", 95),
             ("no-lifetime", 85),
@@ -507,13 +520,15 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
             ("disk", 60),
             ("variants", 50),
             ("validators", 40),
+            ("too-large", 35),
+            ("cache-off", 30),
             ("removed-cookies", 3),
             ("compression-off", 30),
         ],
         kinds(&advice)[..]
     );
     assert_eq!(
-        [(MissReason::SetCookie, 1000), (MissReason::PrivateCookie, 200)],
+        [(MissReason::SetCookie, 1000), (MissReason::PrivateCookie, 200), (MissReason::CacheOff, 33)],
         advice.uncached.iter().map(|it| (it.count.reason, it.count.requests)).collect::<Vec<_>>()[..]
     );
     assert!(advice.findings.iter().all(|it| !it.changes.is_empty() && it.kind.sentence().ends_with('.')));
@@ -687,6 +702,9 @@ fn no_setting_is_proposed_that_shares_private_responses() {
             parameters: 1,
             cookies: 1_000_000,
             anonymous: 1_000_000,
+            shareable: Some(&ShareableResponses { could: 1000, pages: 1, all: 1000 }),
+            reordered: Some(&ReorderedParameters { requests: 1000, pages: 1, all: 1000 }),
+            large: &[LargePage { length: 100 << 20, requests: 1000 }],
             ..route(policy, &reasons)
         };
         for differs in [false, true] {
@@ -708,6 +726,7 @@ fn no_setting_is_proposed_that_shares_private_responses() {
             let names_none = policy.private_cookies.is_empty();
             let can_be_advised = match row.reason {
                 MissReason::Useless => true,
+                MissReason::CacheOff => !differs,
                 // Those whose only cookies are of analytics.
                 MissReason::PrivateCookie => !names_none,
                 MissReason::Credentials => names_none && !differs,

@@ -34,7 +34,7 @@ macro_rules! reasons {
 
 reasons! {
     FirstRequest "first-request" Needed: "No response was stored under this key, and none was removed lately.",
-        "If one page has many URLs, `cache.key.drop` removes parameters that do not change it, such as `utm_*`.";
+        "If one page has many URLs, `cache.key.drop` removes parameters that do not change it, such as `utm_*`, and `cache.key.sort` makes one page of all orders of its parameters.";
     Expired "expired" CouldBeHit: "The lifetime of the stored response had ended.",
         "A longer lifetime by the application (`s-maxage`); `cache.stale_while_revalidate` serves the page while it is renewed.";
     Refresh "refresh" Needed: "A stale response was served, and renewed in the background.", "";
@@ -57,7 +57,8 @@ reasons! {
         "Fewer purges of more pages each, such as by tag; more RAM (`cache.ram.size`) has room for more rules.";
     HitForMiss "hit-for-miss" Needed: "The last responses to this URL were not cacheable, so that requests for it do not wait for each other.", "";
     Head "head" Needed: "A HEAD request, which does not fill the cache.", "";
-    CacheOff "cache-off" ByConfiguration: "The route does not use the cache (`cache.enabled = false`).", "";
+    CacheOff "cache-off" ByConfiguration: "The route does not use the cache (`cache.enabled = false`).",
+        "If its responses are for all clients: `cache.enabled` is removed.";
     Method "method" ByRequest: "The method is neither GET nor HEAD.", "";
     RequestBody "request-body" ByRequest: "The request has a body, which is not in the key.", "";
     MalformedTarget "malformed-target" ByRequest: "The target has bytes that no URL can have.", "";

@@ -4,10 +4,14 @@
 mod cookies;
 mod parameters;
 mod troubles;
+mod uncached;
+mod variants;
 
 pub use cookies::{CookieEvidence, CookieSharing, EqualForAll, MissingEvidence, SharingRefusal};
-pub use parameters::{NeedlessParameters, ParameterEvidence};
+pub use parameters::{NeedlessParameters, ParameterEvidence, ReorderedParameters};
 pub use troubles::{Disagreement, FailingUrl, RouteTroubles};
+pub use uncached::{ShareableResponses, UncachedEvidence};
+pub use variants::{VariantEvidence, VaryingField};
 
 use super::audience::{SentTimes, are_interleaved};
 use super::{RecordedRequest, facts};

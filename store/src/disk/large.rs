@@ -170,6 +170,12 @@ impl DiskTier {
         self.is_on() && length < self.base().segment_size
     }
 
+    /// The largest body that may be kept; 0 if the tier is off.
+    #[must_use]
+    pub fn largest_body(&self) -> u64 {
+        if self.is_on() { self.base().segment_size.saturating_sub(1) } else { 0 }
+    }
+
     /// Charges waiting bytes to this budget from now on.
     pub(crate) fn charge_to(&self, budget: &Arc<MemoryBudget>) {
         let _ = self.budget.set(budget.clone());

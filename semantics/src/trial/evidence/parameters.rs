@@ -31,6 +31,17 @@ pub struct NeedlessParameters {
     pub all: u64,
 }
 
+/// Parameters whose order changes no page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReorderedParameters {
+    /// The recorded requests for pages whose parameters came in several orders ...
+    pub requests: u64,
+    /// ... for this number of pages, each of which has to be fetched once, ...
+    pub pages: u64,
+    /// ... of all recorded requests to the origin for pages that are stored.
+    pub all: u64,
+}
+
 /// A path, and the parameters that the key keeps.
 type PageKey<'r> = (u64, Vec<(&'r [u8], &'r [u8])>);
 
@@ -88,6 +99,30 @@ impl<'p, 'r> ParameterEvidence<'p, 'r> {
             dropped.remove(kept);
         }
         None
+    }
+
+    /// Pages that were the same for each order of their parameters; `None` if there is none, or if the order changed one.
+    #[must_use]
+    pub fn reordered(&self) -> Option<ReorderedParameters> {
+        if self.policy.key.sort_query {
+            return None;
+        }
+        let mut pages: BTreeMap<PageKey<'r>, Vec<&PageAnswer<'r>>> = BTreeMap::new();
+        for (page, it) in &self.answers {
+            // As `cache.key.sort` does: stable for equal names.
+            let mut pairs = it.pairs.clone();
+            pairs.sort_by_key(|it| it.0);
+            pages.entry((*page, pairs)).or_default().push(it);
+        }
+        let mut found = ReorderedParameters { requests: 0, pages: 0, all: self.all };
+        for page in pages.values().filter(|page| page.iter().any(|it| it.pairs != page[0].pairs)) {
+            if !matches!(compare(page, &BTreeSet::new(), &mut BTreeMap::new()), PageComparison::Equal) {
+                return None;
+            }
+            found.requests += page.iter().map(|it| u64::from(it.weight)).sum::<u64>();
+            found.pages += 1;
+        }
+        (found.requests >= REQUESTS && found.requests > found.pages).then_some(found)
     }
 
     fn is_dropped(&self, name: &[u8]) -> bool {

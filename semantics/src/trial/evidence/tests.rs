@@ -298,6 +298,94 @@ fn parameters_that_may_change_a_page_stay() {
     });
 }
 
+#[test]
+fn parameters_in_several_orders_are_found_unless_the_order_changes_a_page() {
+    let target = |it: u64| match it % 2 {
+        0 => format!("/list?a=1&b=2&page={}", it / 4),
+        _ => format!("/list?page={}&b=2&a=1", it / 4),
+    };
+    let rows: Vec<Row> =
+        (0..16).map(|it| Row { body: it / 4 + 1, ..row(it, target(it), String::new()) }).collect();
+    let found = |rows: &[Row], policy: &Policy| {
+        recorded(rows, |all| {
+            let mut evidence = ParameterEvidence::new(policy);
+            all.iter().enumerate().for_each(|(number, it)| evidence.note(number, it));
+            evidence.reordered()
+        })
+    };
+    let policy = Policy::default();
+    assert_eq!(Some(ReorderedParameters { requests: 16, pages: 4, all: 16 }), found(&rows, &policy));
+    assert_eq!(None, found(&with(rows.clone(), |at, it| it.body = at as u64 % 2 + 1), &policy));
+    assert_eq!(None, found(&with(rows.clone(), |at, it| it.target = target(at as u64 / 4 * 4)), &policy));
+    let repeated = with(rows.clone(), |at, it| {
+        it.target = format!("/list?a={}&a={}", at % 2, (at + 1) % 2);
+        it.body = 1;
+    });
+    assert_eq!(None, found(&repeated, &policy), "the order of equal names is that of the key as well");
+    let mut sorted = Policy::default();
+    sorted.key.sort_query = true;
+    assert_eq!(None, found(&rows, &sorted));
+}
+
+#[test]
+fn a_route_without_a_cache_is_shareable_only_if_every_response_was() {
+    let policy = Policy { enabled: false, default_ttl: Some(60), ..Policy::default() };
+    let found = |rows: &[Row]| {
+        recorded(rows, |all| {
+            let mut evidence = UncachedEvidence::new(&policy);
+            all.iter().enumerate().for_each(|(number, it)| evidence.note(number, it));
+            evidence.verdict()
+        })
+    };
+    const PUBLIC: &[Field<'static>] = &[field("cache-control", "public, max-age=60")];
+    let rows = with(visits(), |_, it| it.came = PUBLIC);
+    assert_eq!(Some(ShareableResponses { could: 40, pages: 2, all: 40 }), found(&rows));
+    const REFUSED: [&[Field<'static>]; 6] = [
+        &[field("cache-control", "private, max-age=60")],
+        &[field("cache-control", "no-store")],
+        &[field("cache-control", "public, max-age=60"), field("set-cookie", "a=")],
+        &[field("cache-control", "public, max-age=60"), field("vary", "*")],
+        SILENT,
+        &[field("last-modified", "Mon, 01 Jan 2024 00:00:00 GMT")],
+    ];
+    for refused in REFUSED {
+        let one = with(rows.clone(), |at, it| {
+            if at == 17 {
+                it.came = refused;
+            }
+        });
+        assert_eq!(None, found(&one), "{refused:?}");
+    }
+    assert_eq!(None, found(&with(rows.clone(), |at, it| it.body = at as u64 / 2 + 1)), "clients differ");
+    assert_eq!(None, found(&with(rows.clone(), |at, it| it.target = format!("/{at}"))), "each page once");
+    const TOKEN: &[Field<'static>] = &[field("authorization", "Basic eA==")];
+    let with_token = with(visits(), |_, it| (it.sent, it.cookie) = (TOKEN, String::new()));
+    assert_eq!(None, found(&with_token));
+}
+
+#[test]
+fn the_fields_that_make_variants_are_counted_by_their_values() {
+    const AGENTS: [&[Field<'static>]; 3] = [
+        &[field("user-agent", "a"), field("accept-encoding", "gzip")],
+        &[field("user-agent", "b"), field("accept-encoding", "gzip, x")],
+        &[field("user-agent", "c"), field("accept-encoding", "gzip")],
+    ];
+    const CAME: &[Field<'static>] =
+        &[field("cache-control", "max-age=60"), field("vary", "user-agent, Accept-Encoding")];
+    let rows: Vec<Row> = (0..12)
+        .map(|it| row(it, "/a".to_owned(), String::new()))
+        .enumerate()
+        .map(|(at, it)| Row { sent: AGENTS[at % 3], came: CAME, ..it })
+        .collect();
+    let policy = Policy::default();
+    let found = recorded(&rows, |all| {
+        let mut evidence = VariantEvidence::new(&policy);
+        all.iter().for_each(|it| evidence.note(it));
+        evidence.verdict()
+    });
+    assert_eq!([VaryingField { name: "User-Agent".to_owned(), values: 3 }], found[..]);
+}
+
 /// Requests for this URL of an origin with this status, and for thirty others.
 fn with_status(rows: &[Row], status: impl Fn(&str) -> u16) -> Vec<FailingUrl> {
     let policy = Policy::default();
