@@ -225,7 +225,9 @@ impl Admin {
     fn health_facts(&self) -> HealthFacts {
         let live = self.live.borrow().clone();
         let (wall, state) = (clock::wall().0, &self.health);
-        let origins = (0..live.scopes.origins.len()).map(|it| origin_fact(&live, it)).collect();
+        let only_routes = live.scopes.only_routes();
+        let origins =
+            only_routes.into_iter().enumerate().map(|(at, it)| origin_fact(&live, at, it)).collect();
         let (memcached, keys_move) = self.memcached();
         HealthFacts {
             now: wall,
@@ -254,6 +256,7 @@ impl Admin {
             broken_files: live.broken_files(),
             waiting: state.waiting(),
             certificates: certificates(&self.certificates, i64::try_from(wall).unwrap_or(i64::MAX)),
+            unknown_names: self.certificates.unknown_names.borrow().all(),
             tls_hosts: tls_hosts(&live.config, &self.certificates, OtherListeners::None),
             plain_hosts: tls_hosts(&live.config, &self.certificates, OtherListeners::Plain),
             log: state.log(),
@@ -356,10 +359,11 @@ fn is_marked(it: &HealthFinding) -> bool {
     it.kind.row().severity > Severity::Notice && it.since.is_some() && !has_own
 }
 
-fn origin_fact(live: &Live, at: usize) -> OriginFact {
+fn origin_fact(live: &Live, at: usize, only_route: Option<usize>) -> OriginFact {
     let scopes = &live.scopes;
     let it = &scopes.origins[at];
     let [all, errors_5xx, micros, waits] = scopes.answers_of(at);
+    let [of_route, micros_of_route] = only_route.map_or([0; 2], |it| scopes.sent_of(it));
     OriginFact {
         name: it.name.clone(),
         is_used: matches!(it.state(), OriginState::Up | OriginState::Slow),
@@ -368,7 +372,7 @@ fn origin_fact(live: &Live, at: usize) -> OriginFact {
         why: it.standing.down_reason(),
         is_drained: it.drained_by().is_some(),
         limit: if waits > 0 { connection_limit(live, at) } else { String::new() },
-        answers: OriginAnswers { all, errors_5xx, micros, waits },
+        answers: OriginAnswers { all, errors_5xx, micros, waits, of_route, micros_of_route },
     }
 }
 

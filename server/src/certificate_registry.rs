@@ -2,7 +2,9 @@
 
 use larder_semantics::renewal::{ExpiryState, Validity};
 use larder_transport::tls::certificates::Certificate;
+use larder_transport::tls::unknown_names::UnknownNames;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 /// The state of all certificates, for operators. Of the main thread.
 #[derive(Default)]
@@ -15,6 +17,8 @@ pub struct CertificateRegistry {
     pub folder_error: RefCell<Option<String>>,
     /// A certificate was obtained that is not in use yet.
     pub is_changed: Cell<bool>,
+    /// The names that clients requested and no certificate has.
+    pub unknown_names: RefCell<Arc<UnknownNames>>,
 }
 
 impl CertificateRegistry {

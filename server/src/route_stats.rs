@@ -466,6 +466,28 @@ impl ConfigScopes {
         self.routes[route].parts.iter().map(|it| it.reasons.requests_of(reason.index())).sum()
     }
 
+    /// The route of each origin that has only one.
+    #[must_use]
+    pub fn only_routes(&self) -> Vec<Option<usize>> {
+        let mut found = vec![(0, None); self.origins.len()];
+        for (route, it) in self.routes.iter().enumerate() {
+            for origin in &it.origins {
+                let (routes, one) = &mut found[*origin];
+                if *one != Some(route) {
+                    (*routes, *one) = (*routes + 1, Some(route));
+                }
+            }
+        }
+        found.into_iter().map(|(routes, one)| one.filter(|_| routes == 1)).collect()
+    }
+
+    /// The requests of a route to its origins, and the microseconds to the heads of their responses, in total.
+    #[must_use]
+    pub fn sent_of(&self, route: usize) -> [u64; 2] {
+        let parts = self.routes[route].parts.iter().map(|it| &it.counters);
+        parts.fold([0; 2], |sum, it| [sum[0] + it.origin_requests.get(), sum[1] + it.origin_us.get()])
+    }
+
     /// The sums of an origin.
     #[must_use]
     pub fn of_origin(&self, origin: usize) -> ScopeSums {

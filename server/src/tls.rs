@@ -46,6 +46,7 @@ impl CertificateStore {
         let certificates = read(settings, own.as_ref(), errors)?;
         let tls = ServerTls::new(&only(&certificates), rules(config, settings))?;
         registry.shown.replace(certificates);
+        registry.unknown_names.replace(tls.unknown_names());
         Ok(Some(Self { tls, own: RefCell::new(own), registry: registry.clone(), watches }))
     }
 

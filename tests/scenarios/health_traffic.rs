@@ -114,6 +114,30 @@ fn a_certificate_with_another_name_is_a_finding_until_it_is_replaced() {
     until("the new files are in use", || sentence(&larder) == "Healthy");
 }
 
+/// The one that clients requested was one of "13 more".
+#[test]
+fn hosts_without_a_certificate_that_clients_request_are_named_first() {
+    let authority = Authority::new();
+    let certificate = authority.sign_with("site", &["old.test"], |_| ());
+    let hosts: Vec<String> =
+        (0..8).map(|it| format!("{it}.test")).chain(["secure.test".to_owned()]).collect();
+    let larder = Larder::configured(format!(
+        "listen = [\"https://127.0.0.1:0\"]\nworkers = 2\n[tls]\ncertificates = [{certificate}]\n[[site]]\nhosts = {hosts:?}\n\
+         [[site.route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"here\" }}\n",
+    ));
+    state(&larder);
+    for _ in 0..3 {
+        assert!(authority.trusting().connect(larder.address, "secure.test").is_err());
+    }
+    assert!(authority.trusting().connect(larder.address, "unknown.test").is_err());
+    until("they are counted", || {
+        larder.pass(11_000);
+        sentence(&larder).starts_with(
+            "Degraded: no certificate is for secure.test (3 TLS handshakes), 0.test, 1.test and 6 more (the certificates",
+        )
+    });
+}
+
 #[test]
 fn a_route_that_an_earlier_one_hides_is_a_notice_with_its_line() {
     let answer = "respond = { status = 200, body = \"here\" }";
@@ -157,6 +181,30 @@ fn an_origin_that_is_far_slower_than_the_other_is_a_notice() {
         fast.url()
     ));
     (0..60).for_each(|it| assert_eq!(200, larder.get(&format!("/{it}")).status));
+    assert_eq!("Healthy", sentence(&larder), "it has not lasted");
+    larder.pass(11_000);
+    let text = sentence(&larder);
+    let expect = format!(
+        "Healthy. Notice: origin {} is slower than the other origins of route shop since ",
+        slow.url()
+    );
+    assert!(text.starts_with(&expect), "{text}");
+}
+
+/// The other origin serves a second route, so that the two have different routes.
+#[test]
+fn a_slow_origin_whose_neighbour_has_another_route_is_a_notice() {
+    let page = || Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage"));
+    let slow = Origin::scripted(move |_| vec![Script::Pause(Duration::from_millis(220)), page()]);
+    let fast = Origin::scripted(move |_| vec![page()]);
+    let larder = start(&format!(
+        "[[site.route]]\nname = \"shop\"\npath = \"/shop/*\"\nproxy = {{ to = [{:?}, {:?}], balance = \"round_robin\" }}\n\
+         [[site.route]]\nname = \"rest\"\npath = \"/*\"\nproxy.to = [{:?}]\n",
+        slow.url(),
+        fast.url(),
+        fast.url()
+    ));
+    (0..60).for_each(|it| assert_eq!(200, larder.get(&format!("/shop/{it}")).status));
     assert_eq!("Healthy", sentence(&larder), "it has not lasted");
     larder.pass(11_000);
     let text = sentence(&larder);

@@ -364,11 +364,27 @@ fn hosts(facts: &HealthFacts, kind: FindingKind) -> Option<Condition> {
             || host.find('.').is_some_and(|dot| known.contains(&format!("*{}", &host[dot..])))
     };
     let without = hosts.iter().filter(|host| !has(host));
-    let mut without: Vec<&str> = without.map(String::as_str).collect();
+    let requests = |host: &str| {
+        let asked = facts.unknown_names.iter().find(|it| it.0.eq_ignore_ascii_case(host));
+        asked.map_or(0, |it| it.1)
+    };
+    let mut without: Vec<(u64, &str)> = without.map(|it| (requests(it), it.as_str())).collect();
     without.dedup();
     if without.is_empty() {
         return None;
     }
+    // The names that clients request first.
+    without.sort_by_key(|it| std::cmp::Reverse(it.0));
+    let shown: Vec<String> = without
+        .iter()
+        .map(|(times, host)| match times {
+            0 => (*host).to_owned(),
+            _ => {
+                format!("{host} ({})", number(usize::try_from(*times).unwrap_or(usize::MAX), "TLS handshake"))
+            }
+        })
+        .collect();
+    let without: Vec<&str> = shown.iter().map(String::as_str).collect();
     let mut others: Vec<&str> = names().map(String::as_str).collect();
     others.dedup();
     let what = format!("no certificate is for {}", list(&without));

@@ -49,6 +49,8 @@ pub struct HealthFacts {
     pub broken_files: Vec<BrokenFileFact>,
     /// The changed keys that wait for a restart.
     pub waiting: Vec<String>,
+    /// The names that clients requested in TLS handshakes and no certificate has, with the numbers of these since the start.
+    pub unknown_names: Vec<(String, u64)>,
     /// The hosts of sites that clients reach over TLS only, without a proxy before larder.
     pub tls_hosts: Vec<String>,
     /// Those that clients reach over TLS and without it.
@@ -115,6 +117,10 @@ pub struct OriginAnswers {
     pub micros: u64,
     /// Requests that waited 100 ms or longer for a slot of `proxy.connections`.
     pub waits: u64,
+    /// If it has only one route: the requests of this route to all its origins ...
+    pub of_route: u64,
+    /// ... and their microseconds.
+    pub micros_of_route: u64,
 }
 
 /// One route with origins.
@@ -394,6 +400,17 @@ impl OriginAnswers {
             errors_5xx: growth(before.errors_5xx, self.errors_5xx),
             micros: growth(before.micros, self.micros),
             waits: growth(before.waits, self.waits),
+            of_route: growth(before.of_route, self.of_route),
+            micros_of_route: growth(before.micros_of_route, self.micros_of_route),
+        }
+    }
+
+    /// Those of the other origins of its only route.
+    pub(super) fn of_others(&self) -> OriginAnswers {
+        OriginAnswers {
+            all: self.of_route.saturating_sub(self.all),
+            micros: self.micros_of_route.saturating_sub(self.micros),
+            ..OriginAnswers::default()
         }
     }
 }

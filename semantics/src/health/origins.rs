@@ -52,7 +52,13 @@ pub(super) fn origins(
         }
         all.extend(queued(origin, &minute.origins[at], held));
         let group = &groups[&routes[..]];
-        if !origin.is_used || routes.is_empty() || group.len() < 2 {
+        if !origin.is_used || routes.is_empty() {
+            continue;
+        }
+        if group.len() < 2 {
+            // The others have more routes: only their time for this one is comparable.
+            let own = minute.origins[at];
+            all.extend(slow(facts, routes, (origin, &own), &[own.of_others()], held));
             continue;
         }
         let others: Vec<OriginAnswers> = group

@@ -631,6 +631,22 @@ fn a_host_that_no_certificate_has_is_a_finding() {
          clients reject the connection",
         settled(&wrong).sentence()
     );
+    let requested = HealthFacts {
+        unknown_names: vec![
+            ("secure.example".to_owned(), 41),
+            ("b.example".to_owned(), 1),
+            ("other".to_owned(), 9),
+        ],
+        ..facts(
+            &["c.example", "d.example", "e.example", "f.example", "b.example", "Secure.example"],
+            &["old.example"],
+        )
+    };
+    assert_eq!(
+        "Degraded: no certificate is for Secure.example (41 TLS handshakes), b.example (1 TLS handshake), c.example and 3 \
+         more (the certificates are for old.example); clients reject the connection",
+        settled(&requested).sentence()
+    );
     assert_eq!(
         "Healthy",
         HealthJudge::default().look(&wrong).sentence(),

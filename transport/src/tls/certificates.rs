@@ -1,6 +1,7 @@
 //! Certificates with their keys: read from PEM files, checked, and selected by the name that a client requests.
 
 use super::ocsp;
+use super::unknown_names::UnknownNames;
 use larder_semantics::date;
 use larder_semantics::renewal::Validity;
 use larder_stdx::clock::WallTime;
@@ -348,13 +349,15 @@ pub(crate) struct CertificateResolver {
     first: Option<Arc<CertifiedKey>>,
     /// For clients that name none.
     nameless: Option<Arc<CertifiedKey>>,
+    unknown_names: Arc<UnknownNames>,
 }
 
 impl CertificateResolver {
-    pub fn of(certificates: &[Certificate]) -> Self {
+    pub fn of(certificates: &[Certificate], unknown_names: Arc<UnknownNames>) -> Self {
         let first = certificates.iter().find(|it| it.scope == CertificateScope::Any).map(|it| it.key.clone());
         let nameless = first.clone().or(certificates.first().map(|it| it.key.clone()));
-        let mut it = CertificateResolver { exact: HashMap::new(), below: HashMap::new(), first, nameless };
+        let (exact, below) = Default::default();
+        let mut it = CertificateResolver { exact, below, first, nameless, unknown_names };
         for certificate in certificates {
             for name in &certificate.names {
                 let list = match name.strip_prefix('*') {
@@ -379,6 +382,9 @@ impl ResolvesServerCert for CertificateResolver {
         let name = hello.server_name().unwrap_or_default().to_ascii_lowercase();
         let found = self.named(&name);
         let name_is_missing = name.is_empty();
+        if found.is_none() && !name_is_missing {
+            self.unknown_names.note(&name);
+        }
         ASKED.set(Some(HelloNames { known: found.is_some() || name_is_missing, name: name.into() }));
         // Of several for one name, the first with a signature that the client supports: for RSA and ECDSA.
         let suits = |it: &&Arc<CertifiedKey>| it.key.choose_scheme(hello.signature_schemes()).is_some();

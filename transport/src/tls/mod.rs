@@ -14,6 +14,7 @@ pub(crate) mod quic_suites;
 mod rules;
 pub(crate) mod session;
 mod tickets;
+pub mod unknown_names;
 
 pub(crate) use challenge::ChallengeConfigs;
 pub(crate) use early::{EarlyPromises, NoTickets};
@@ -32,6 +33,7 @@ use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{ProtocolVersion, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use unknown_names::UnknownNames;
 
 /// The protocols over TLS, in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
@@ -136,6 +138,7 @@ pub struct ServerTls {
     challenges: ArcSwap<ChallengeConfigs>,
     /// Held while they are replaced.
     replacing: Mutex<()>,
+    unknown_names: Arc<UnknownNames>,
 }
 
 impl ServerTls {
@@ -145,9 +148,10 @@ impl ServerTls {
     /// One sentence.
     pub fn new(certificates: &[Certificate], rules: TlsRules) -> Result<Arc<Self>, String> {
         let sessions = KeptSessions::new()?;
-        let configs = ArcSwap::from_pointee(ruled(certificates, rules, &sessions)?);
+        let unknown_names = Arc::<UnknownNames>::default();
+        let configs = ArcSwap::from_pointee(ruled(certificates, rules, &sessions, &unknown_names)?);
         let (early_sessions, challenges, replacing) = Default::default();
-        Ok(Arc::new(Self { configs, sessions, early_sessions, challenges, replacing }))
+        Ok(Arc::new(Self { configs, sessions, early_sessions, challenges, replacing, unknown_names }))
     }
 
     /// Sets the settings for new connections. Sessions are kept under the same rules if these request no client
@@ -157,8 +161,13 @@ impl ServerTls {
     /// One sentence; the old ones stay.
     pub fn replace(&self, certificates: &[Certificate], rules: TlsRules) -> Result<(), String> {
         let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.configs.store(Arc::new(ruled(certificates, rules, &self.sessions)?));
+        self.configs.store(Arc::new(ruled(certificates, rules, &self.sessions, &self.unknown_names)?));
         Ok(())
+    }
+
+    /// The names that clients requested and no certificate has.
+    pub fn unknown_names(&self) -> Arc<UnknownNames> {
+        self.unknown_names.clone()
     }
 
     /// The keys of tickets, for a process that replaces this one: secret bytes. Without those under rules that request client
@@ -190,10 +199,11 @@ fn ruled(
     certificates: &[Certificate],
     rules: TlsRules,
     sessions: &KeptSessions,
+    unknown_names: &Arc<UnknownNames>,
 ) -> Result<RuledConfigs, String> {
     let mut configs = Vec::new();
     for it in rules.different() {
-        let made = config(certificates, it, sessions.of(it)?)?;
+        let made = config(certificates, it, sessions.of(it)?, unknown_names)?;
         configs.push((Arc::new(it.clone()), Arc::new(made)));
     }
     Ok(RuledConfigs { rules, configs })
@@ -203,6 +213,7 @@ fn config(
     certificates: &[Certificate],
     rules: &HandshakeRules,
     sessions: SessionState,
+    unknown_names: &Arc<UnknownNames>,
 ) -> Result<ServerConfig, String> {
     const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
     let versions = if rules.min_version == MinTlsVersion::Tls13 { &BOTH[..1] } else { BOTH };
@@ -215,7 +226,8 @@ fn config(
         None => builder.with_no_client_auth(),
         Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
-    let mut config = builder.with_cert_resolver(Arc::new(CertificateResolver::of(certificates)));
+    let resolver = CertificateResolver::of(certificates, unknown_names.clone());
+    let mut config = builder.with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = PROTOCOLS.iter().map(|it| it.to_vec()).collect();
     config.ticketer = sessions.tickets;
     config.session_storage = sessions.storage;

@@ -47,7 +47,7 @@ fn guessed_passwords_do_not_degrade_the_server() {
 }
 
 fn answers(all: u64, errors_5xx: u64, millis: u64) -> OriginAnswers {
-    OriginAnswers { all, errors_5xx, micros: all * millis * 1000, waits: 0 }
+    OriginAnswers { all, errors_5xx, micros: all * millis * 1000, ..OriginAnswers::default() }
 }
 
 /// Facts of one second about origins a, b, c … of the routes shop and api.
@@ -147,6 +147,32 @@ fn an_origin_that_is_slower_than_the_others_is_a_notice() {
          response on average within the last minute; 60 ms at the others)",
         look([(100, 240), (100, 60), (100, 70)]).sentence()
     );
+}
+
+/// Its neighbours had further routes, so that it was compared with none.
+#[test]
+fn an_origin_with_one_route_is_compared_by_the_time_of_this_route() {
+    let look = |of_route: u64, millis_of_route: u64| {
+        let mut judge = HealthJudge::default();
+        // The other origin has another route as well, which is slow.
+        let facts = |second, sums: &[OriginAnswers]| HealthFacts {
+            routes: vec![route("v3", &[0, 1]), route("reports", &[1])],
+            ..of_origins(second, sums)
+        };
+        judge.look(&facts(0, &[answers(0, 0, 0), answers(0, 0, 0)]));
+        let own =
+            OriginAnswers { of_route, micros_of_route: millis_of_route * 1000, ..answers(100, 0, 1500) };
+        judge.look(&facts(1, &[own, answers(500, 0, 3000)]));
+        judge.look(&facts(11, &[own, answers(500, 0, 3000)])).sentence()
+    };
+    assert_eq!(
+        "Healthy. Notice: origin a is slower than the other origins of route v3 since 02:46:12 UTC (1500 ms to a response on \
+         average within the last minute; 10 ms at the others)",
+        look(300, 100 * 1500 + 200 * 10)
+    );
+    assert_eq!("Healthy", look(300, 300 * 1500), "all are slow");
+    assert_eq!("Healthy", look(110, 100 * 1500 + 10 * 10), "too few answers of the others");
+    assert_eq!("Healthy", look(0, 0), "nothing is known of the route");
 }
 
 #[test]
