@@ -32,7 +32,7 @@ use super::stats::DETAIL;
 use super::top::{TOP, TOP_RESET};
 use super::{Admin, AdminRequest, AdminResponse, advice, config, health, history, nodes, sessions, why};
 use larder_config::admin_role::AdminRole;
-use larder_counters::top::TopOrder;
+use larder_counters::top::{TopOrder, TopSubject};
 use larder_semantics::policy::LONGEST_LIFETIME;
 use std::future::Future;
 use std::pin::Pin;
@@ -322,10 +322,10 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("PUT", "/api/v1/traces/sampling", OPERATOR, "Sets the sampling rate of a route, until the next reload or restart, or for a number of seconds.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })).takes(EVERY).gives(SAMPLING).example("", r#"{"route":"*","every":100}"#),
     row("GET", "/api/v1/traces/stream", VIEWER, "Streams traces as server-sent events.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
         .query(&[text("route", "only of this route")]).events("`trace`: a trace; `lost`: number of dropped traces."),
-    row("GET", "/api/v1/top", VIEWER, "Lists the top URLs.", |it, asked| Box::pin(it.top(asked)))
-        .query(&[one_of("by", &TopOrder::NAMES, "sort column"), integer("limit", 1, 1000, "maximum number of entries")])
+    row("GET", "/api/v1/top", VIEWER, "Lists the top URLs, or the top clients.", |it, asked| Box::pin(it.top(asked)))
+        .query(&[one_of("of", &TopSubject::NAMES, "the entries of the list (urls)"), one_of("by", &TopOrder::NAMES, "sort column"), integer("limit", 1, 1000, "maximum number of entries")])
         .gives(TOP).example("by=bytes&limit=2", ""),
-    row("POST", "/api/v1/top/reset", OPERATOR, "Resets the counts of top URLs.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
+    row("POST", "/api/v1/top/reset", OPERATOR, "Resets the counts of top URLs and clients.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
     row("GET", "/api/v1/why", VIEWER, "Returns why requests reached origins: the reasons, their counts by route, and an example of each.", |it, _| Box::pin(async move { it.reasons() })).gives(why::WHY).example("", ""),
     row("GET", "/api/v1/nodes", VIEWER, "Lists the nodes of the fleet as their records in the memcached servers state them: state, version, hit ratio, distance to the end of the purge logs; and the servers.", |it, _| Box::pin(async move { it.nodes() })).gives(nodes::NODES).example("", ""),
     row("GET", "/api/v1/advice", VIEWER, "Returns findings about the cache from the counted requests: each with the requests that it costs, and changes that share nothing private.", |it, _| Box::pin(it.advice())).gives(advice::ADVICE).example("", ""),

@@ -21,10 +21,36 @@ pub const PLACE: usize = 3 * 8 + TEXT + 1;
 /// Words of a set in `Top::numbers`: all its hashes, then all weights, then all errors.
 const WORDS: usize = 3 * WAYS;
 
-/// The order of URLs; each order has a sketch of its own.
+/// The entries of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TopSubject {
+    /// URLs.
+    Urls,
+    /// Addresses of clients; of IPv6 networks of a /64.
+    Clients,
+}
+
+impl TopSubject {
+    /// Their names in the API.
+    pub const NAMES: [&'static str; 2] = ["urls", "clients"];
+
+    /// Its name in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    /// That with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [TopSubject::Urls, TopSubject::Clients].into_iter().find(|it| it.name() == name)
+    }
+}
+
+/// The order of entries; each order has a sketch of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopOrder {
-    /// Requests for it.
+    /// Its requests.
     Requests,
     /// Requests without a usable stored response.
     Misses,

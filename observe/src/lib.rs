@@ -33,7 +33,7 @@ use larder_transport::{Client, MissingPreamble, SyntheticSent};
 use larder_wire::message::{Reject, Version};
 use recent::RecentKeeper;
 use recorder::RecorderFeed;
-pub use scopes::WorkerScopes;
+pub use scopes::{Timed, WorkerScopes};
 use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -165,7 +165,7 @@ pub struct Observer {
     errors: ErrorLog,
     /// The counters of routes; called separately, since it needs the beginning of a request.
     pub scopes: WorkerScopes,
-    /// The heaviest URLs; called separately, while statistics are on.
+    /// The heaviest URLs and clients; called separately, while statistics are on.
     pub top: Rc<Feed>,
     /// The live stream.
     stream: Tap,

@@ -29,7 +29,8 @@ const EACH: u32 = 61;
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
     started: u64,
-    weight: u64,
+    /// The number of answers that it stands for.
+    pub weight: u64,
 }
 
 /// The counters of one worker.

@@ -55,6 +55,43 @@ fn the_top_urls_by_requests_misses_bytes_and_origin_time() {
     assert_eq!(3, entries(&origin).len());
 }
 
+/// A robot whose requests were a sixth of all, and all misses, was in no list.
+#[test]
+fn the_top_clients_by_requests_misses_and_bytes() {
+    let origin = Origin::new(|it| match it.target().starts_with("/new") {
+        true => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nnew".to_owned(),
+        false => "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\npage".to_owned(),
+    });
+    let url = origin.url();
+    let larder = Larder::configured(format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[clients]\ntrusted = [\"127.0.0.1\"]\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\nname = \"pages\"\nproxy = {{ to = [\"{url}\"] }}\n"
+    ));
+    let fetch = |target: &str, client: &str| {
+        let mut connection = larder.client();
+        connection.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: {client}\r\n\r\n"));
+        assert_eq!(200, connection.read().status);
+    };
+    fetch("/page", "10.0.0.1");
+    (0..12).for_each(|_| fetch("/page", "10.0.0.2"));
+    (0..6).for_each(|it| fetch(&format!("/new/{it}"), &format!("2001:db8::{it}")));
+    let clients = |by: &str| -> Vec<(String, u64)> {
+        let list = top(&larder, &format!("of=clients&by={by}"));
+        assert_eq!("clients", list["of"]);
+        let entries = list["entries"].as_array().unwrap().iter();
+        entries.map(|it| (it["client"].as_str().unwrap().to_owned(), it["value"].as_u64().unwrap())).collect()
+    };
+    let expect =
+        |of: &[(&str, u64)]| -> Vec<(String, u64)> { of.iter().map(|it| (it.0.to_owned(), it.1)).collect() };
+    assert_eq!(expect(&[("10.0.0.2", 12), ("2001:db8::/64", 6), ("10.0.0.1", 1)]), clients("requests"));
+    assert_eq!(expect(&[("2001:db8::/64", 6), ("10.0.0.1", 1)]), clients("misses"));
+    assert_eq!(expect(&[("10.0.0.2", 48), ("2001:db8::/64", 18), ("10.0.0.1", 4)]), clients("bytes"));
+    assert_eq!(2, clients("origin_time").len());
+    assert_eq!(("http://h/page", 13), entries(&top(&larder, ""))[0], "the list of URLs stays");
+    assert_eq!(200, larder.admin_post("/api/v1/top/reset", "").status);
+    assert!(clients("requests").is_empty());
+}
+
 #[test]
 fn a_reset_of_the_top_urls_restarts_the_counts() {
     let (_origin, larder) = site();

@@ -6,7 +6,7 @@ use larder_config::Clients;
 use larder_gateway::stages::{RequestObservation, Stages};
 use larder_gateway::{Gateway, GatewayEnd, LocalRedirect, certificate, request_id};
 use larder_observe::log::ResponseEnd;
-use larder_observe::{Finished, Observer, RequestOutcome};
+use larder_observe::{Finished, Observer, RequestOutcome, Timed};
 use larder_semantics::field::{self, Field};
 use larder_semantics::request_view::{REQUEST_ID, RequestView};
 use larder_semantics::secret::shown_target;
@@ -112,9 +112,7 @@ impl Handler for RequestHandler {
         };
         let admitted = routed.admitted.borrow();
         let target = admitted.target(head.target);
-        if scopes.is_on() {
-            self.observer.top.fast(head.scheme, head.authority, target, outcome.body);
-        }
+        self.count_heaviest(&RequestHead { target, ..*head }, client, outcome.body, timed);
         scopes.fast(routed.scope(), &outcome, timed);
         self.count(&routed);
         let weight = if scopes.is_on() { self.observer.recorder.takes_fast() } else { None };
@@ -316,6 +314,9 @@ impl RequestHandler {
         let scopes = &self.observer.scopes;
         if let Some(micros) = micros.filter(|_| scopes.is_on()) {
             self.observer.top.slow(head.scheme, head.authority, head.target, &outcome);
+            if let Some(peer) = client.peer {
+                self.observer.top.slow_of_client(peer.ip(), &outcome);
+            }
             scopes.slow(routed.scope(), &outcome, micros);
             scopes.reason(routed.scope(), &outcome, (head.method, head.target, head.fields), || {
                 format!("{}://{}{}", head.scheme.name(), head.authority, shown_target(head.target))
@@ -459,6 +460,20 @@ impl RequestHandler {
     /// The identifier of a request, from a trusted proxy or a new one.
     fn identifier(&self, head: &RequestHead<'_>, client: &Client) -> String {
         request_id::of(head.fields, self.clients.borrow().trusts(client))
+    }
+
+    /// Counts a fast answer of `body` bytes for its URL; and for its client if it is of the sample that is timed, since the address may
+    /// have to be read from a field.
+    fn count_heaviest(&self, head: &RequestHead<'_>, client: &Client, body: u64, timed: Option<Timed>) {
+        let Observer { top, scopes, .. } = &self.observer;
+        if scopes.is_on() {
+            top.fast(head.scheme, head.authority, head.target, body);
+        }
+        if let Some(Timed { weight, .. }) = timed
+            && let Some(peer) = self.seen(client, || head.fields).peer
+        {
+            top.fast_of_client(peer.ip(), body, weight);
+        }
     }
 
     /// The client of a request: from the fields of a trusted proxy, otherwise the peer.

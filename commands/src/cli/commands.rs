@@ -285,8 +285,12 @@ pub const COMMANDS: &[CommandRow] = &[
         about: "Show live statistics of a running larder: rates, latency, memory, routes and top URLs",
         flags: &[TOP],
         examples: &[
-            ("larder top", "refreshes every second; keys 1 to 4 select the sort column, q quits"),
+            (
+                "larder top",
+                "refreshes every second; keys 1 to 4 select the sort column, c clients, u URLs, q quits",
+            ),
             ("larder top --once --by origin_time", "prints the URLs with the most origin time, once"),
+            ("larder top --once --clients --by misses", "prints the clients with the most misses, once"),
         ],
     },
     CommandRow {

@@ -158,7 +158,8 @@ pub const TAIL: &[Flag] = &[
 /// The flags of `top`.
 #[rustfmt::skip]
 pub const TOP: &[Flag] = &[
-    own("by", "COLUMN", "sort URLs by requests, misses, bytes or origin_time (requests)"),
+    own("by", "COLUMN", "sort URLs or clients by requests, misses, bytes or origin_time (requests)"),
+    own("clients", "", "list addresses of clients in place of URLs; of IPv6 networks of a /64"),
     own("once", "", "print the totals since the start once, and exit"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the only one on this machine)"),
     OF_FILE,

@@ -53,7 +53,7 @@ pub use trace::{Plot, RecordTraces, TraceCommand};
 pub use upgrade::Upgrade;
 pub(crate) use warm::listener;
 pub use warm::{UrlSource, Warm};
-pub use watch::{TailCommand, TopCommand};
+pub use watch::{TailCommand, TopCommand, TopList};
 use wrong_action::{FOREIGN_COMMANDS, no_action};
 
 /// The requested action.

@@ -1,7 +1,7 @@
 //! The command lines of `larder tail` and `larder top`.
 
 use super::{AdminTarget, Given, Output, Usage, condition};
-use larder_counters::top::TopOrder;
+use larder_counters::top::{TopOrder, TopSubject};
 use larder_semantics::expression::{Expression, ExpressionSubject};
 
 /// The settings of `larder tail`.
@@ -28,11 +28,20 @@ impl TailCommand {
     }
 }
 
+/// A list of the heaviest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopList {
+    /// Its entries.
+    pub of: TopSubject,
+    /// Their order.
+    pub by: TopOrder,
+}
+
 /// The settings of `larder top`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopCommand {
-    /// The initial order of URLs.
-    pub by: TopOrder,
+    /// The initial list of URLs or clients.
+    pub list: TopList,
     /// Whether to print one reading and exit.
     pub once: bool,
     /// The larder to contact; `None` is the running one.
@@ -49,6 +58,8 @@ impl TopCommand {
                 Usage(format!("--by: found {name:?}; allowed: {}", all.join(", ")))
             })?,
         };
-        Ok(Self { by, once: given.own.iter().any(|it| it.0 == "once"), admin: given.admin })
+        let is_given = |name: &str| given.own.iter().any(|it| it.0 == name);
+        let of = if is_given("clients") { TopSubject::Clients } else { TopSubject::Urls };
+        Ok(Self { list: TopList { of, by }, once: is_given("once"), admin: given.admin })
     }
 }

@@ -4,9 +4,8 @@
 pub mod picture;
 
 use crate::admin_client;
-use crate::cli::TopCommand;
+use crate::cli::{TopCommand, TopList};
 use crate::terminal::{FullScreen, Screen};
-use larder_counters::top::TopOrder;
 use larder_transport::listener::Listen;
 use picture::{Beat, COLUMNS, Picture, of_key};
 use serde_json::Value;
@@ -24,9 +23,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub struct TopReading {
     /// The statistics.
     pub stats: Value,
-    /// The order of its URLs.
-    pub by: TopOrder,
-    /// The heaviest URLs.
+    /// Its list.
+    pub list: TopList,
+    /// The entries of the list.
     pub top: Value,
 }
 
@@ -39,10 +38,10 @@ pub fn run(order: &TopCommand) -> Result<String, String> {
     let admin = admin_client::admin(order.admin.as_ref(), None)?;
     let screen = Screen::now();
     if order.once || !screen.is_terminal() {
-        let reading = read(&admin, order.by)?;
+        let reading = read(&admin, order.list)?;
         let beats = VecDeque::new();
         let picture = Picture {
-            order: order.by,
+            list: order.list,
             before: None,
             now: &reading,
             beats: &beats,
@@ -59,10 +58,14 @@ pub fn run(order: &TopCommand) -> Result<String, String> {
     done.map(|()| String::new())
 }
 
-fn read(admin: &Listen, by: TopOrder) -> Result<TopReading, String> {
+fn read(admin: &Listen, list: TopList) -> Result<TopReading, String> {
     let stats = admin_client::get(admin, "/api/v1/stats", TIMEOUT)?;
-    let top = admin_client::get(admin, &format!("/api/v1/top?by={}&limit=100", by.name()), TIMEOUT)?;
-    Ok(TopReading { stats, by, top })
+    let top = admin_client::get(
+        admin,
+        &format!("/api/v1/top?of={}&by={}&limit=100", list.of.name(), list.by.name()),
+        TIMEOUT,
+    )?;
+    Ok(TopReading { stats, list, top })
 }
 
 async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
@@ -72,15 +75,15 @@ async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
     let mut hangup = signal(SignalKind::hangup()).map_err(broken)?;
     let mut resized = signal(SignalKind::window_change()).map_err(broken)?;
     // Without a first response there is nothing to show.
-    let mut shown = Shown::new(read(&admin, order.by)?);
+    let mut shown = Shown::new(read(&admin, order.list)?);
     let mut keys = keys();
     let full = FullScreen::take();
-    let mut by = order.by;
+    let mut list = order.list;
     let mut looking: Option<Looking> = None;
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     tick.reset();
     loop {
-        full.show(&shown.picture(by).lines(Screen::now()));
+        full.show(&shown.picture(list).lines(Screen::now()));
         let is_fresh = tokio::select! {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
@@ -89,8 +92,8 @@ async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
             key = keys.recv() => match key {
                 // Ctrl-C and Ctrl-D arrive as keys here.
                 None | Some(b'q' | b'Q' | 3 | 4) => return Ok(()),
-                Some(key) => match of_key(key) {
-                    Some(chosen) if chosen != by => { by = chosen; false }
+                Some(key) => match of_key(key, list) {
+                    Some(chosen) if chosen != list => { list = chosen; false }
                     _ => continue,
                 },
             },
@@ -98,7 +101,7 @@ async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
                 looking = None;
                 shown.take(found, is_fresh);
                 // A key was pressed meanwhile.
-                if shown.now.by == by || shown.trouble.is_some() { continue }
+                if shown.now.list == list || shown.trouble.is_some() { continue }
                 false
             }
             _ = tick.tick() => true,
@@ -106,7 +109,7 @@ async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
         if looking.is_none() {
             let named = order.admin.clone();
             // A restarted larder may listen elsewhere.
-            let look = move || admin_client::admin(named.as_ref(), None).and_then(|it| read(&it, by));
+            let look = move || admin_client::admin(named.as_ref(), None).and_then(|it| read(&it, list));
             looking = Some(Looking { is_fresh, answer: tokio::task::spawn_blocking(look) });
         }
     }
@@ -114,7 +117,7 @@ async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
 
 /// A request in progress, so that keys are handled meanwhile.
 struct Looking {
-    /// Whether it is for a new second, not only for another order of URLs.
+    /// Whether it is for a new second, not only for another list.
     is_fresh: bool,
     answer: JoinHandle<Result<TopReading, String>>,
 }
@@ -139,9 +142,9 @@ impl Shown {
         Self { before: None, now, beats: VecDeque::new(), trouble: None }
     }
 
-    fn picture(&self, order: TopOrder) -> Picture<'_> {
+    fn picture(&self, list: TopList) -> Picture<'_> {
         Picture {
-            order,
+            list,
             before: self.before.as_ref(),
             now: &self.now,
             beats: &self.beats,
@@ -160,7 +163,7 @@ impl Shown {
         };
         self.trouble = None;
         if !is_fresh {
-            (self.now.top, self.now.by) = (next.top, next.by);
+            (self.now.top, self.now.list) = (next.top, next.list);
             return;
         }
         let before = std::mem::replace(&mut self.now, next);
@@ -168,7 +171,7 @@ impl Shown {
         // The counters of a larder before a restart are not comparable.
         self.before = Some(before).filter(|it| up(it) <= up(&self.now));
         if self.before.is_some() {
-            let beat = self.picture(self.now.by).beat();
+            let beat = self.picture(self.now.list).beat();
             self.beats.push_back(beat);
         }
         if self.beats.len() > COLUMNS {
@@ -190,12 +193,15 @@ fn keys() -> mpsc::UnboundedReceiver<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_counters::top::{TopOrder, TopSubject};
     use serde_json::json;
+
+    const URLS: TopList = TopList { of: TopSubject::Urls, by: TopOrder::Requests };
 
     fn reading(uptime: u64, requests: u64) -> TopReading {
         let stats =
             json!({ "uptime": uptime, "now_us": uptime * 1_000_000, "counters": { "requests": requests } });
-        TopReading { stats, by: TopOrder::Requests, top: json!({ "total": requests }) }
+        TopReading { stats, list: URLS, top: json!({ "total": requests }) }
     }
 
     #[test]
@@ -216,10 +222,13 @@ mod tests {
     #[test]
     fn a_change_of_the_order_is_not_a_new_second() {
         let mut shown = Shown::new(reading(100, 50));
-        shown.take(Ok(TopReading { by: TopOrder::Bytes, ..reading(101, 60) }), false);
+        shown.take(
+            Ok(TopReading { list: TopList { by: TopOrder::Bytes, ..URLS }, ..reading(101, 60) }),
+            false,
+        );
         assert_eq!(
             (0, TopOrder::Bytes, 100),
-            (shown.beats.len(), shown.now.by, shown.now.stats["uptime"].as_u64().unwrap())
+            (shown.beats.len(), shown.now.list.by, shown.now.stats["uptime"].as_u64().unwrap())
         );
     }
 }

@@ -2,11 +2,12 @@
 //! it.
 
 use super::TopReading;
+use crate::cli::TopList;
 use crate::stats::{hit_ratio, reasons_of, reasons_of_route, render_ratio, state};
 use crate::terminal::{
     Ink, Screen, TerminalLine, bytes, count, harmless, micros, share, spark, url_within, within,
 };
-use larder_counters::top::TopOrder;
+use larder_counters::top::{TopOrder, TopSubject};
 use serde_json::Value;
 use std::collections::VecDeque;
 
@@ -23,14 +24,17 @@ const REASONS_OF_ROUTE: usize = 2;
 /// Columns for the reasons of a route.
 const WHY: usize = 28;
 
-/// The order selected by a key: `1` to `4`, or the first letter.
+/// The list selected by a key: an order by `1` to `4`, or the first letter; the entries by the first letter.
 #[must_use]
-pub fn of_key(key: u8) -> Option<TopOrder> {
-    TopOrder::ALL
-        .into_iter()
-        .zip(b'1'..)
-        .find(|(it, digit)| key == *digit || key == it.name().as_bytes()[0])
-        .map(|it| it.0)
+pub fn of_key(key: u8, now: TopList) -> Option<TopList> {
+    let mut orders = TopOrder::ALL.into_iter().zip(b'1'..);
+    let order = orders.find(|(it, digit)| key == *digit || key == it.name().as_bytes()[0]);
+    match (key, order) {
+        (b'u', _) => Some(TopList { of: TopSubject::Urls, ..now }),
+        (b'c', _) => Some(TopList { of: TopSubject::Clients, ..now }),
+        (_, Some((by, _))) => Some(TopList { by, ..now }),
+        _ => None,
+    }
 }
 
 fn spell(by: TopOrder, value: f64) -> String {
@@ -52,8 +56,8 @@ pub struct Beat {
 
 /// The input of the layout.
 pub struct Picture<'a> {
-    /// The selected order of URLs; the reading may still have another.
-    pub order: TopOrder,
+    /// The selected list; the reading may still have another.
+    pub list: TopList,
     /// The reading before; without one, all values are since the start.
     pub before: Option<&'a TopReading>,
     /// The latest.
@@ -91,7 +95,7 @@ impl Picture<'_> {
             lines.push(String::new());
         }
         let room = height.saturating_sub(lines.len() + 1).min(if self.interactive { 100 } else { 20 });
-        lines.extend(self.urls(screen, room));
+        lines.extend(self.heaviest(screen, room));
         lines.truncate(height);
         lines
     }
@@ -281,21 +285,25 @@ impl Picture<'_> {
         lines
     }
 
-    fn urls(&self, screen: Screen, most: usize) -> Vec<String> {
+    fn heaviest(&self, screen: Screen, most: usize) -> Vec<String> {
         let chosen = |it: TopOrder| {
             let name = it.name().replace('_', " ");
             let key = it.place() + 1;
             let label = if self.interactive { format!("{key} {name}") } else { name };
-            if it == self.order { (Ink::Bold, format!("[{label}]")) } else { (Ink::Dim, label) }
+            if it == self.list.by { (Ink::Bold, format!("[{label}]")) } else { (Ink::Dim, label) }
         };
-        let mut head = TerminalLine::new(screen).put(Ink::Bold, "URLs by");
+        let (title, other) = match self.list.of {
+            TopSubject::Urls => ("URLs by", "   c clients   q quits"),
+            TopSubject::Clients => ("clients by", "   u URLs   q quits"),
+        };
+        let mut head = TerminalLine::new(screen).put(Ink::Bold, title);
         for it in TopOrder::ALL {
             let (ink, label) = chosen(it);
             head = head.put(Ink::Plain, "  ").put(ink, &label);
         }
-        let quit = if self.interactive { "   q quits" } else { "" };
+        let quit = if self.interactive { other } else { "" };
         let mut lines = vec![head.group(&[(Ink::Dim, quit)]).end()];
-        let by = self.now.by;
+        let by = self.now.list.by;
         let total = self.now.top["total"].as_f64().unwrap_or(0.0);
         let entries = || self.now.top["entries"].as_array().into_iter().flatten().take(most);
         let value = |it: &Value| it["value"].as_f64().unwrap_or(0.0);
@@ -309,9 +317,10 @@ impl Picture<'_> {
                 .put(Ink::Dim, &format!("{:>7}  ", share(value(it), total)))
                 .put(Ink::Cyan, &format!("{:<bar$}", "\u{2584}".repeat(filled.min(bar))))
                 .put(Ink::Plain, if bar > 0 { "  " } else { "" });
-            let url = harmless(it["url"].as_str().unwrap_or(""));
-            let url = url_within(&url, line.room());
-            lines.push(line.put(Ink::Plain, &url).end());
+            let client = it["client"].as_str().map(harmless);
+            let url = || url_within(&harmless(it["url"].as_str().unwrap_or("")), line.room());
+            let name = client.unwrap_or_else(url);
+            lines.push(line.put(Ink::Plain, &name).end());
         }
         lines
     }
@@ -356,6 +365,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    const URLS: TopList = TopList { of: TopSubject::Urls, by: TopOrder::Requests };
+
     fn reading(seconds: u64, requests: u64, hits: u64) -> TopReading {
         let latency = json!({ "buckets": [[10, hits], [2000, requests - hits]] });
         TopReading {
@@ -368,7 +379,7 @@ mod tests {
                     "reasons": { "first-request": { "requests": seconds }, "expired": { "requests": hits } } }],
                 "ram": { "used_bytes": 1_048_576, "usable_bytes": 4_194_304, "budget_bytes": 4_194_304 }, "memory": { "rss_bytes": 52_428_800 },
             }),
-            by: TopOrder::Requests,
+            list: URLS,
             top: json!({ "total": 200, "entries": [{ "url": "http://h/a", "value": 150 }, { "url": "http://h/b", "value": 50 }] }),
         }
     }
@@ -388,7 +399,7 @@ mod tests {
             "1.0 MiB of 4.0 MiB  #####···············   process 50 MiB",
             "up 1 h 1 min\n",
             "why        expired 99.9 %   first-request 0.1 %\n",
-            "URLs by  [1 requests]  2 misses  3 bytes  4 origin time   q quits",
+            "URLs by  [1 requests]  2 misses  3 bytes  4 origin time   c clients   q quits",
             "       150  75.0 %  http://h/a",
         ] {
             assert!(text.contains(expect), "{expect:?} is not in\n{text}");
@@ -409,18 +420,19 @@ mod tests {
     }
 
     fn of<'a>(
-        order: TopOrder,
+        by: TopOrder,
         before: Option<&'a TopReading>,
         now: &'a TopReading,
         beats: &'a VecDeque<Beat>,
         interactive: bool,
     ) -> Picture<'a> {
-        Picture { order, before, now, beats, trouble: None, interactive }
+        Picture { list: TopList { by, ..URLS }, before, now, beats, trouble: None, interactive }
     }
 
     #[test]
     fn a_first_reading_shows_totals_since_the_start_without_missing_fields() {
-        let now = TopReading { stats: json!({}), by: TopOrder::Bytes, top: json!({}) };
+        let now =
+            TopReading { stats: json!({}), list: TopList { by: TopOrder::Bytes, ..URLS }, top: json!({}) };
         let picture = of(TopOrder::Bytes, None, &now, &VecDeque::new(), false).lines(Screen::NONE).join("\n");
         assert!(picture.contains("totals since the start") && picture.contains("[bytes]"), "{picture}");
     }
@@ -461,7 +473,9 @@ mod tests {
 
     #[test]
     fn keys_choose_a_column() {
-        let chosen = |key: u8| of_key(key).map(TopOrder::name);
+        let clients = TopList { of: TopSubject::Clients, ..URLS };
+        assert_eq!([Some(clients), Some(URLS)], [b'c', b'u'].map(|key| of_key(key, clients)));
+        let chosen = |key: u8| of_key(key, URLS).map(|it| it.by.name());
         assert_eq!(
             [Some("requests"), Some("origin_time"), Some("bytes"), None],
             [b'1', b'o', b'b', b'x'].map(chosen)
