@@ -320,6 +320,8 @@ export interface Advice {
     name: string;
     sentence: string;
     route: string | null;
+    /** The routes with the same changes. */
+    routes: string[];
     requests: number;
     /** Requests to the origin, or bytes of the counted responses. */
     saves: 'requests' | 'bytes';
@@ -459,11 +461,14 @@ export interface Why {
 
 export type Order = 'requests' | 'misses' | 'bytes' | 'origin_time';
 
+export type TopSubject = 'urls' | 'clients';
+
 export interface Top {
+  of: TopSubject;
   by: Order;
   total: number;
   since: number;
-  entries: { url: string; value: number; error: number }[];
+  entries: { url?: string; client?: string; value: number; error: number }[];
 }
 
 export interface Trace {

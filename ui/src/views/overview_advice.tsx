@@ -37,7 +37,7 @@ export function Advice(): JSX.Element | null {
     <section class="advice" aria-labelledby="advice">
       <h2 id="advice">Advice</h2>
       <p title={change?.sentence}>
-        <Linked text={server ? (server.sentence.split('. ')[0] ?? '') : first.sentence} /> {first.route && <span class="faint">{first.route}</span>}{' '}
+        <Linked text={server ? (server.sentence.split('. ')[0] ?? '') : first.sentence} /> {first.routes.length > 0 && <span class="faint">{first.routes.join(', ')}</span>}{' '}
         <span class="advice-gain">{gainOf(first)}</span>
         {stats && stats.now - latest.now > OLD && <span class="faint"> as of {format.when(latest.now)}</span>}
       </p>

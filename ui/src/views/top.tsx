@@ -1,4 +1,4 @@
-// The URLs that matter most, by four orders. The counts are those of a sketch: each is too high by its error at most.
+// The URLs and clients that matter most, by four orders. The counts are those of a sketch: each is too high by its error at most.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { request, get, query } from '../api';
@@ -9,13 +9,18 @@ import { walk } from '../parts/rows';
 import { showToast } from '../parts/toast';
 import * as format from '../format';
 import { go, note, useFetched } from '../hooks';
-import type { Order, Top as TopList, Why } from '../types';
+import type { Order, Top as TopList, TopSubject, Why } from '../types';
 
 const ORDERS: [Order, string][] = [
   ['requests', 'Requests'],
   ['misses', 'Misses'],
   ['bytes', 'Bytes'],
   ['origin_time', 'Origin time'],
+];
+
+const SUBJECTS: [TopSubject, string][] = [
+  ['urls', 'URLs'],
+  ['clients', 'Clients'],
 ];
 
 /** The noun of the sum; bytes and times have their units. */
@@ -35,9 +40,16 @@ function figure(by: Order, value: number): string {
   }
 }
 
+/** A URL is explained; a client leads to its requests. */
+function follow({ url, client = '' }: TopList['entries'][number]): void {
+  if (url !== undefined) go('explain', { url });
+  else go('live', { filter: client.includes('/') ? `client in "${client}"` : `client == "${client}"` });
+}
+
 export function Top({ params }: { params: URLSearchParams }): JSX.Element {
   const [by, setBy] = useState<Order>((params.get('by') as Order | null) ?? 'requests');
-  const { data, problem, busy, again } = useFetched<TopList>(by, (signal) => get(`/api/v1/top${query({ by, limit: 50 })}`, signal), 2000);
+  const [of, setOf] = useState<TopSubject>((params.get('of') as TopSubject | null) ?? 'urls');
+  const { data, problem, busy, again } = useFetched<TopList>(`${of} ${by}`, (signal) => get(`/api/v1/top${query({ of, by, limit: 50 })}`, signal), 2000);
   const reset = async (): Promise<void> => {
     try {
       await request('/api/v1/top/reset', { method: 'POST' });
@@ -47,18 +59,27 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
       showToast(error instanceof Error ? error.message : String(error), true);
     }
   };
-  const list = data?.by === by ? data : null;
+  const list = data?.by === by && data.of === of ? data : null;
   const most = Math.max(1, ...(list?.entries.map((it) => it.value) ?? []));
   return (
     <>
       <Head title="Top" sub={list ? `${figure(by, list.total)}${UNITS[by]} since ${format.moment(list.since)}` : ''}>
+        <Segments
+          label="Of"
+          of={SUBJECTS}
+          now={of}
+          choose={(it) => {
+            setOf(it);
+            note('top', { of: it, by });
+          }}
+        />
         <Segments
           label="By"
           of={ORDERS}
           now={by}
           choose={(it) => {
             setBy(it);
-            note('top', { by: it });
+            note('top', { of, by: it });
           }}
         />
         <Act class="button" onClick={() => void reset()}>
@@ -66,7 +87,7 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
         </Act>
       </Head>
       <Failed problem={problem} again={again} />
-      {(by === 'misses' || by === 'origin_time') && <Reasons by={by} />}
+      {of === 'urls' && (by === 'misses' || by === 'origin_time') && <Reasons by={by} />}
       {!list && busy && <Skeleton />}
       {list && list.entries.length === 0 && (
         <Empty icon="top" title="No data yet">
@@ -74,13 +95,13 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
         </Empty>
       )}
       {list && list.entries.length > 0 && (
-        <table class={`table rows top ${hostsOf(list.entries.map((it) => it.url))}`} onKeyDown={walk}>
+        <table class={`table rows top ${hostsOf(list.entries.flatMap((it) => it.url ?? []))}`} onKeyDown={walk}>
           <thead>
             <tr>
               <th scope="col" class="num">
                 #
               </th>
-              <th scope="col">URL</th>
+              <th scope="col">{of === 'urls' ? 'URL' : 'Client'}</th>
               <th scope="col" class="num">
                 {ORDERS.find((it) => it[0] === by)![1]}
               </th>
@@ -94,12 +115,12 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
           </thead>
           <tbody>
             {list.entries.map((it, at) => (
-              <tr key={it.url} onClick={() => go('explain', { url: it.url })}>
+              <tr key={it.url ?? it.client} onClick={() => follow(it)}>
                 <td class="num faint">{at + 1}</td>
                 <td class="url top-url">
                   <span class="top-bar" aria-hidden="true" style={{ width: `${(it.value / most) * 100}%` }} />
-                  <button data-row class="row-button" title={`Explain ${it.url}`}>
-                    <Url it={it.url} />
+                  <button data-row class="row-button" title={it.url === undefined ? `Requests of ${it.client}` : `Explain ${it.url}`}>
+                    {it.url === undefined ? it.client : <Url it={it.url} />}
                   </button>
                 </td>
                 <td class="num">{figure(by, it.value)}</td>

@@ -84,7 +84,7 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
         </Empty>
       )}
       {parts.length > 0 && <Bar parts={parts} only={only} choose={(it) => choose({ only: it === only ? '' : it })} />}
-      {advice && <Findings of={advice.findings.filter((it) => route === '' || it.route === null || it.route === route)} several={names.length > 1} />}
+      {advice && <Findings of={advice.findings.filter((it) => route === '' || it.routes.length === 0 || it.routes.includes(route))} several={names.length > 1} />}
       {parts.length > 0 && !advice && (judging || unavailable) && (
         <section class="findings" aria-labelledby="findings">
           <h2 id="findings">Advice</h2>
@@ -124,7 +124,7 @@ const FINDINGS = 5;
 
 /** The advice: each finding with the requests that it costs, and its changes. */
 function Findings({ of, several }: { of: Advice['findings']; several: boolean }): JSX.Element | null {
-  const key = (it: Advice['findings'][number]): string => `${it.name} ${it.route}`;
+  const key = (it: Advice['findings'][number]): string => `${it.name} ${it.routes[0] ?? ''}`;
   // The one with the most requests is open. A later reading with another order opens and closes none.
   const open = useRef<string>();
   open.current ??= of.map(key)[0];
@@ -137,7 +137,10 @@ function Findings({ of, several }: { of: Advice['findings']; several: boolean })
         <details key={key(it)} open={key(it) === open.current}>
           <summary>
             {/* First, so that it floats in the first line. */}
-            <span class="finding-gain">{gainOf(it)}</span> <b>{it.sentence}</b> {several && it.route && <span class="faint">{it.route}</span>}
+            <span class="finding-gain">{gainOf(it)}</span> <b>
+              <Coded text={it.sentence} />
+            </b>{' '}
+            {several && <span class="faint">{it.routes.join(', ')}</span>}
           </summary>
           <p class="faint">
             {it.requests.toLocaleString('en')} {it.requests === 1 ? 'request' : 'requests'} within the last {span(it.seconds)}, {spent(it.origin_us)} of origin time: {it.from}.
