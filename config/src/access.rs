@@ -7,6 +7,7 @@ pub use jwt::{JwtConfig, KeyFile, KeyFileForm, KeyUrl};
 pub use signed::{SignedConfig, SignedStyle};
 
 use crate::member::OriginMember;
+use crate::problem::Source;
 use larder_semantics::expression::Expression;
 use larder_semantics::field::is_token;
 use larder_semantics::geo::Country;
@@ -14,9 +15,13 @@ use larder_semantics::network::{Network, NetworkSet, Peers};
 use larder_semantics::rate::Gcra;
 use larder_semantics::request_view::RequestView;
 use larder_wire::htpasswd::PasswordEntry;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The most limits of a route.
+pub const MOST_LIMITS: usize = 4;
 
 /// The largest password file, bytes.
 pub const LARGEST_PASSWORD_FILE: u64 = 16 << 20;
@@ -34,8 +39,8 @@ pub struct AccessConfig {
     pub allow_when: Option<Expression>,
     /// Whether an address or credentials suffice.
     pub any: bool,
-    /// The bounds of a client's requests.
-    pub limit: Option<LimitConfig>,
+    /// The bounds of a client's requests, that of `access.limit` first; at most [`MOST_LIMITS`].
+    pub limits: Vec<LimitConfig>,
     /// The users.
     pub basic: Option<BasicConfig>,
     /// The tokens.
@@ -307,6 +312,22 @@ pub struct LimitConfig {
     pub by: LimitKey,
     /// The most requests in progress.
     pub concurrency: Option<u32>,
+    /// The place of a member of `access.limits`; `None` for `access.limit`.
+    pub place: Option<Source>,
+}
+
+impl LimitConfig {
+    /// Its name: the limit in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let rate = self.rate.map(|it| match self.burst {
+            0 => it.rate.to_string(),
+            burst => format!("{} with burst {burst}", it.rate),
+        });
+        let concurrency = self.concurrency.map(|it| format!("{it} in progress"));
+        let bounds: Vec<String> = rate.into_iter().chain(concurrency).collect();
+        format!("{} by {}", bounds.join(" and "), self.by)
+    }
 }
 
 /// The part of a request by which requests are counted.
@@ -322,6 +343,18 @@ pub enum LimitKey {
     Header(String),
     /// The value of this cookie.
     Cookie(String),
+}
+
+impl fmt::Display for LimitKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LimitKey::Client => f.write_str("client"),
+            LimitKey::Network => f.write_str("network"),
+            LimitKey::Route => f.write_str("route"),
+            LimitKey::Header(name) => write!(f, "header:{name}"),
+            LimitKey::Cookie(name) => write!(f, "cookie:{name}"),
+        }
+    }
 }
 
 impl LimitKey {

@@ -151,13 +151,13 @@ fn heading(section: &str, scope: KeyScope) -> String {
     match section {
         "site[].route[]" => "`[[site.route]]`".to_owned(),
         _ => match section.strip_prefix("site[].route[].") {
-            Some(rest) if scope == KeyScope::SiteAndRoute => {
-                format!("`{rest} = {{ … }}` of a site or a route")
+            Some(rest) => {
+                let of = if scope == KeyScope::SiteAndRoute { "a site or a route" } else { "a route" };
+                match rest.strip_suffix("[]") {
+                    Some(list) => format!("`{list} = [{{ … }}]` of {of}"),
+                    None => format!("`{rest} = {{ … }}` of {of}"),
+                }
             }
-            Some(rest) => match rest.strip_suffix("[]") {
-                Some(list) => format!("`{list} = [{{ … }}]` of a route"),
-                None => format!("`{rest} = {{ … }}` of a route"),
-            },
             None if scope == KeyScope::EveryRoute => {
                 format!("`[{section}]`, and `{section} = {{ … }}` of a route")
             }

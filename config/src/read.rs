@@ -396,6 +396,11 @@ impl ValueWalk<'_, '_> {
             let found = hide::without_passwords(&self.found(item));
             return format!("; write {name} = {{ {key} = {found} }}");
         }
+        let is_list =
+            item.is_array_of_tables() || item.as_array().is_some_and(|it| inline_tables(it, 0).is_some());
+        if is_list && table::is_section(&format!("{pattern}s[]")) {
+            return format!("; further ones are [[{}s]]", dotted(pattern));
+        }
         let is_off = matches!(item.as_str(), Some("off" | "none")) || item.as_bool() == Some(false);
         if is_off && name.split('.').next() == Some("access") {
             return "; a route without the rules of its site has access.inherit = false".to_owned();
@@ -618,6 +623,9 @@ impl ValueWalk<'_, '_> {
             let text = format!("expected sections that begin with [[{}]]; found {found}", dotted(pattern));
             return self.report(at, path, text);
         };
+        if members.is_empty() && pattern.contains(".access.") {
+            return self.report(at, path, "the list is empty; add a section, or remove the key".to_owned());
+        }
         // Those of included files follow those of the files before them.
         let first = self.values.count(path);
         for (index, (at, table)) in members.into_iter().enumerate() {

@@ -106,6 +106,50 @@ fn a_rate_is_counted_once_for_each_request_hit_or_miss() {
     assert_eq!((4, 3), (larder.counter("access_limited"), origin.requests()));
 }
 
+/// Two limits, as two `limit_req` of nginx: both count hits and misses over every protocol, and a refused request counts for neither.
+#[test]
+fn several_limits_of_a_route() {
+    let origin = Origin::fixed(PAGE);
+    let site = format!(
+        "[[site.route]]\nname = \"api\"\n{PROXY}\naccess.limit = {{ rate = \"1/s\", burst = 1 }}\n\
+         [[site.route.access.limits]]\nrate = \"1/h\"\nburst = 3\nby = \"header:X-Api-Key\"\n"
+    );
+    let larder = larder(&origin, &site);
+    larder.hold();
+    let mut client = larder.client();
+    let mut get = |path: &str| client.request("GET", path, "X-Api-Key: k\r\n", "");
+    assert_eq!([200, 200], ["/a", "/a"].map(|it| get(it).status));
+    let refused = get("/b");
+    let fields = ["retry-after", "ratelimit"].map(|it| refused.field(it).unwrap_or_default());
+    assert_eq!((429, ["1", "\"1/s with burst 1 by client\";r=0;t=1"]), (refused.status, fields));
+    larder.pass(2_000);
+    // The refused request has left the hour two requests.
+    assert_eq!([200, 200], ["/b", "/a"].map(|it| get(it).status));
+    let refused = get("/a");
+    let both = "\"1/s with burst 1 by client\";r=0;t=1, \"1/h with burst 3 by header:x-api-key\";r=0;t=3598";
+    assert_eq!(
+        (429, Some("3598"), Some(both)),
+        (refused.status, refused.field("retry-after"), refused.field("ratelimit"))
+    );
+    let policy =
+        "\"1/s with burst 1 by client\";q=2;w=1, \"1/h with burst 3 by header:x-api-key\";q=4;w=3600";
+    assert_eq!(Some(policy), refused.field("ratelimit-policy"));
+    larder.pass(2_000);
+    let refused = get("/a");
+    assert_eq!((429, Some("3596")), (refused.status, refused.field("retry-after")));
+    assert_eq!(200, larder.get("/a").status, "a request without the key is counted by its address");
+    assert_eq!(3, larder.counter("access_limited"));
+    let body = serde_json::json!({ "url": "http://h/a", "headers": [["X-Api-Key", "k"]] }).to_string();
+    let explained = larder.admin_post("/api/v1/explain", &body);
+    let explained: serde_json::Value = serde_json::from_slice(&explained.body).unwrap();
+    let access = &explained["access"];
+    assert_eq!(
+        ("site.route.access.limits", "the limit 1/h with burst 3 by header:x-api-key is exceeded for 3596 s"),
+        (access["key"].as_str().unwrap(), access["sentence"].as_str().unwrap())
+    );
+    assert!(access["where"].as_str().unwrap().ends_with("larder.toml:9"), "{access}");
+}
+
 #[test]
 fn a_reload_keeps_the_counts_of_rate_limits() {
     let origin = Origin::fixed(PAGE);

@@ -66,12 +66,12 @@ fn the_rule_that_decides_is_named_with_its_line() {
         ["admitted", "deny", "the client is not in deny", "larder.toml:12"],
     );
     for _ in 0..3 {
-        let free = ["admitted", "limit.rate", "the rate is not exceeded", "larder.toml:16"];
+        let free = ["admitted", "limit.rate", "no limit is exceeded", "larder.toml:16"];
         check("/limit", "127.0.0.1", "miss", None, free);
     }
     let client = || Client::connect_from(Ipv4Addr::LOCALHOST, larder.address);
     assert_eq!([200, 429], [0, 1].map(|_| client().get("/limit").status));
-    let over = ["refused", "limit.rate", "the rate is exceeded for 3600 s", "larder.toml:16"];
+    let over = ["refused", "limit.rate", "the limit 1/h by client is exceeded for 3600 s", "larder.toml:16"];
     check("/limit", "127.0.0.1", "refused", Some(429), over);
     let asked = format!("the service {} would be asked", service.url());
     check("/sso", "127.0.0.1", "pass", None, ["depends", "forward.to", &asked, "larder.toml:20"]);

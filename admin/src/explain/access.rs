@@ -69,7 +69,8 @@ impl Admin {
         let below = format!("{}.", finding.key);
         let of_table = || row?.decided.iter().find(|it| it.0.starts_with(&below)).map(|it| it.1.clone());
         let exact = row.map(|it| it.decided.by(finding.key)).filter(|it| *it != Source::Default);
-        let place = exact.or_else(of_table).map_or(Value::Null, |it| it.to_string().into());
+        let place =
+            finding.place.clone().or(exact).or_else(of_table).map_or(Value::Null, |it| it.to_string().into());
         let (name, status) = match finding.verdict {
             AccessVerdict::Refused(status) => ("refused", Some(status)),
             AccessVerdict::Depends => ("depends", None),

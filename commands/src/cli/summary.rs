@@ -119,7 +119,7 @@ fn access(it: &AccessConfig) -> String {
         ("forward", it.forward.is_some()),
     ];
     let named = rules.into_iter().filter(|it| it.1).map(|it| it.0.to_owned());
-    named.chain(it.limit.as_ref().map(limit)).collect::<Vec<_>>().join(", ")
+    named.chain(it.limits.iter().map(limit)).collect::<Vec<_>>().join(", ")
 }
 
 fn limit(it: &LimitConfig) -> String {

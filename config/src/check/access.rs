@@ -1,14 +1,13 @@
 //! The access rules of a route, `site.route.access`, and their contradictions.
 
 mod jwt;
+mod limits;
 mod lists;
 mod signed;
 
 use super::{ConfigCheck, Problem, RoutePath};
 use crate::Service;
-use crate::access::{
-    AccessConfig, Addresses, BasicConfig, JwtConfig, LARGEST_PASSWORD_FILE, LimitConfig, LimitKey,
-};
+use crate::access::{AccessConfig, Addresses, BasicConfig, JwtConfig, LARGEST_PASSWORD_FILE};
 use crate::address;
 use crate::include::read_text;
 use crate::kind::{ConfigValue, ValueKind};
@@ -35,7 +34,7 @@ impl ConfigCheck {
             deny_when,
             allow_when,
             any: self.text(&self.access_key(at, "satisfy")) == "any",
-            limit: self.limit(at),
+            limits: self.request_limits(at),
             basic: self.basic(at),
             jwt: self.jwt(at),
             signed: self.signed(at),
@@ -262,7 +261,7 @@ impl ConfigCheck {
     }
 
     /// The name of a limit: of the site, unless one of its keys is given for the route. Then it is empty until the route has its name.
-    fn scope(&self, at: &RoutePath, keys: &[&String]) -> String {
+    fn limit_scope(&self, at: &RoutePath, keys: &[&String]) -> String {
         match keys.iter().any(|it| it.starts_with(&at.key(""))) {
             true => String::new(),
             false => format!("site {}", self.texts(&at.of_site("hosts")).first().map_or("", String::as_str)),
@@ -297,39 +296,11 @@ impl ConfigCheck {
         }
         let burst_count = u32::try_from(self.number(burst)).unwrap_or(u32::MAX);
         Some(BudgetSettings {
-            scope: self.scope(at, &[misses, seconds, burst, by]),
+            scope: self.limit_scope(at, &[misses, seconds, burst, by]),
             misses: rate.map(|it| Gcra::new(it, burst_count)),
             seconds: share,
             burst: burst_count,
             by: BudgetClass::parse(&self.text(by)).unwrap_or(BudgetClass::Network),
-        })
-    }
-
-    fn limit(&mut self, at: &RoutePath) -> Option<LimitConfig> {
-        let [rate, burst, by, concurrency] =
-            ["rate", "burst", "by", "concurrency"].map(|it| self.access_key(at, &format!("limit.{it}")));
-        let burst_count = u32::try_from(self.number(&burst)).unwrap_or(u32::MAX);
-        let most = self.given_number(&concurrency).and_then(|it| u32::try_from(it).ok());
-        let bound = Rate::parse(&self.text(&rate));
-        if bound.is_none() && !self.is_wrong(&rate) {
-            let lone = [(&burst, "burst", false), (&by, "by", most.is_some())];
-            let lone = lone.into_iter().map(|(key, name, fits)| (self.source(key), name, fits));
-            if let Some((source, name, _)) = lone.into_iter().find(|it| it.0 != Source::Default && !it.2) {
-                let text =
-                    format!("{name} has no effect without a rate; add access.limit.rate, such as \"5/s\"");
-                self.problem(source, "site.route.access.limit", &text);
-            }
-        }
-        if bound.is_none() && most.is_none() {
-            return None;
-        }
-        let scope = self.scope(at, &[&rate, &burst, &by, &concurrency]);
-        Some(LimitConfig {
-            scope,
-            rate: bound.map(|it| Gcra::new(it, burst_count)),
-            burst: burst_count,
-            by: LimitKey::parse(&self.text(&by)).unwrap_or(LimitKey::Client),
-            concurrency: most,
         })
     }
 }

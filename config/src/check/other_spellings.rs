@@ -26,7 +26,7 @@ impl ConfigCheck {
 
 /// The path of a route with rules for all of its requests, if it has one path, without a slash at its end.
 fn own_path(route: &RouteConfig) -> Option<&str> {
-    let has_rules = route.access.refuses_clients() || route.access.limit.is_some();
+    let has_rules = route.access.refuses_clients() || !route.access.limits.is_empty();
     let path = str::from_utf8(route.path.exact()?).ok()?;
     (has_rules && route.when.is_none() && !path.ends_with('/')).then_some(path)
 }
@@ -50,8 +50,8 @@ fn past<'a>(
         matches!(&next.service, Service::Proxy(it) if it.php.is_some()) && path.ends_with(".php/");
     let is_past = is_same && !is_script && next.when.is_none();
     let limit = || {
-        let scope = |it: &RouteConfig| it.access.limit.as_ref().map(|it| it.scope.clone());
-        (route.access.limit.is_some() && scope(route) != scope(next)).then_some("limit")
+        let found = route.access.limits.iter().find(|it| !next.access.limits.contains(it))?;
+        Some(if found.place.is_some() { "limits" } else { "limit" })
     };
     let rule = lacking(&route.access, &next.access).or_else(limit).filter(|_| is_past)?;
     Some((next, rule))

@@ -100,8 +100,8 @@ pub(super) fn told_apart(mut route: RouteConfig, seen: &mut HashMap<String, usiz
     if *count > 1 {
         route.name = format!("{}#{count}", route.name);
     }
-    let limit = route.access.limit.as_mut().map(|it| &mut it.scope);
+    let limits = route.access.limits.iter_mut().map(|it| &mut it.scope);
     let budget = route.budget.as_mut().map(|it| &mut it.scope);
-    limit.into_iter().chain(budget).filter(|it| it.is_empty()).for_each(|it| it.clone_from(&route.name));
+    limits.chain(budget).filter(|it| it.is_empty()).for_each(|it| it.clone_from(&route.name));
     route
 }

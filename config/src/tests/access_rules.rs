@@ -84,13 +84,13 @@ fn a_route_leaves_the_rules_of_its_site() {
     };
     let route = |keys: &str| read(&text(keys)).unwrap_or_else(|it| panic!("{it}")).sites[0].routes[0].clone();
     let all = route("");
-    assert!(all.access.allow.is_some() && all.access.limit.is_some() && all.access.basic.is_some());
+    assert!(all.access.allow.is_some() && !all.access.limits.is_empty() && all.access.basic.is_some());
     assert!(all.finish.hsts.is_some() && all.finish.cors.is_some() && all.finish.fields.len() == 1);
     let none = route("access.inherit = false");
     assert!(none.access.is_none());
     assert_eq!(Source::Default, none.decided.by("site[].route[].access.allow"));
     let own = route("access = { inherit = false, deny = [\"10.0.0.1\"] }");
-    assert!(own.access.deny.is_some() && own.access.basic.is_none() && own.access.limit.is_none());
+    assert!(own.access.deny.is_some() && own.access.basic.is_none() && own.access.limits.is_empty());
     let off = route("csp = \"off\"\nhsts.max_age = \"off\"\ncors.origins = []");
     assert!(off.finish.hsts.is_none() && off.finish.cors.is_none() && off.finish.fields.is_empty());
     let cleared = route("hsts.max_age = \"0s\"");

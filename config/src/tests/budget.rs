@@ -32,8 +32,7 @@ fn a_limit_of_a_route_has_the_name_of_the_route() {
     };
     let routes = ["when = 'method == \"POST\"'", "", "name = \"third\""].map(route).concat();
     let config = read(&format!("[[site]]\nhosts = [\"a\"]\n{routes}")).unwrap();
-    let scopes: Vec<_> =
-        config.sites[0].routes.iter().map(|it| it.access.limit.as_ref().unwrap().scope.as_str()).collect();
+    let scopes: Vec<_> = config.sites[0].routes.iter().map(|it| it.access.limits[0].scope.as_str()).collect();
     assert_eq!(["a/login", "a/login#2", "third"], scopes[..]);
 }
 

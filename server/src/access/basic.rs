@@ -1,7 +1,8 @@
 //! Basic authentication (RFC 7617): users of the configuration and of a password file, verified once and then remembered.
 
 use super::AccessState;
-use super::limit::{ticks, too_many};
+use super::limit::ticks;
+use super::limits::too_many;
 use super::verification::{Checked, UnverifiedCredential, UnverifiedPassword, ValidCredentials};
 use super::watched_file::{BrokenEvent, WatchedFile};
 use base64::Engine;
@@ -109,7 +110,7 @@ impl BasicAuth {
         let gcra = Gcra::new(FAILURES.0, FAILURES.1);
         let now = ticks();
         if let Err(wait) = rates.change(it.failures, |arrival| gcra.judge(arrival, now)) {
-            return Err(too_many("Too many wrong passwords came from this network.", wait.seconds(), None));
+            return Err(too_many("Too many wrong passwords came from this network.", wait.seconds()));
         }
         // As expensive as the most expensive hash of a user who exists.
         let hash = it.hash.clone().or_else(|| self.dearest()).unwrap_or_else(|| DUMMY.into());

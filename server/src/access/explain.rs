@@ -3,7 +3,8 @@
 use super::AccessRules;
 use super::credentials::Credential;
 use super::verification::Checked;
-use larder_config::access::Addresses;
+use larder_config::Source;
+use larder_config::access::{Addresses, LimitConfig};
 use larder_counters::Counters;
 use larder_semantics::request_view::RequestView;
 
@@ -29,19 +30,21 @@ pub struct AccessFinding {
     pub sentence: String,
     /// The requests that the rule admits, if it refuses this one: the object of a sentence.
     pub admits: String,
+    /// The place of the rule, if it is a member of a list.
+    pub place: Option<Source>,
 }
 
 impl AccessFinding {
     /// Whether the rule demands a credential.
     #[must_use]
     pub fn is_of_credentials(&self) -> bool {
-        !matches!(self.key, DENY | DENY_WHEN | ALLOW | ALLOW_WHEN | RATE)
+        !matches!(self.key, DENY | DENY_WHEN | ALLOW | ALLOW_WHEN | RATE | LIMITS)
     }
 
     /// Whether the rate of requests decides.
     #[must_use]
     pub fn is_of_rate(&self) -> bool {
-        self.key == RATE
+        matches!(self.key, RATE | LIMITS)
     }
 
     fn refused(
@@ -51,11 +54,12 @@ impl AccessFinding {
         admits: impl Into<String>,
     ) -> Self {
         let verdict = AccessVerdict::Refused(status);
-        Self { verdict, key, sentence: sentence.into(), admits: admits.into() }
+        Self { verdict, key, sentence: sentence.into(), admits: admits.into(), place: None }
     }
 
     fn admitted(key: &'static str, sentence: &str) -> Self {
-        Self { verdict: AccessVerdict::Admitted, key, sentence: sentence.to_owned(), admits: String::new() }
+        let sentence = sentence.to_owned();
+        Self { verdict: AccessVerdict::Admitted, key, sentence, admits: String::new(), place: None }
     }
 }
 
@@ -87,9 +91,12 @@ impl AccessRules {
             let text = format!("the client {client} is not in allow");
             return AccessFinding::refused(ALLOW, 403, text, format!("clients in {shown}"));
         };
-        if let Some(wait) = self.limit.as_ref().and_then(|it| it.is_exceeded(view)) {
-            let text = format!("the rate is exceeded for {wait} s");
-            return AccessFinding::refused(RATE, 429, text, format!("such a request in {wait} s"));
+        if let Some(exceeded) = self.limits.exceeded(view) {
+            let (limit, wait) = (self.limits.deciding(&exceeded), exceeded.seconds());
+            let text = format!("the limit {} is exceeded for {wait} s", limit.describe());
+            let found =
+                AccessFinding::refused(key_of(limit), 429, text, format!("such a request in {wait} s"));
+            return AccessFinding { place: limit.place.clone(), ..found };
         }
         match (self.credentials.is_empty(), config.any && by_address) {
             (true, _) if by_address => AccessFinding::admitted(ALLOW, "the client is in allow"),
@@ -110,8 +117,12 @@ impl AccessRules {
             (config.deny.is_some(), DENY, "the client is not in deny"),
         ];
         let key = keys.into_iter().find(|it| it.0);
-        let (_, key, text) = key.unwrap_or((true, RATE, "the rate is not exceeded"));
-        AccessFinding::admitted(key, text)
+        if let Some((_, key, text)) = key {
+            return AccessFinding::admitted(key, text);
+        }
+        let first = self.limits.first();
+        let found = AccessFinding::admitted(first.map_or(RATE, key_of), "no limit is exceeded");
+        AccessFinding { place: first.and_then(|it| it.place.clone()), ..found }
     }
 
     fn by_each_credential(&self, view: &RequestView<'_>) -> AccessFinding {
@@ -129,8 +140,8 @@ impl AccessRules {
                 }
             };
             let text = it.unverified();
-            let finding =
-                AccessFinding { verdict: AccessVerdict::Depends, key, sentence: text, admits: String::new() };
+            let verdict = AccessVerdict::Depends;
+            let finding = AccessFinding { verdict, key, sentence: text, admits: String::new(), place: None };
             *found = found.take().or(Some(finding));
         }
         let valid = valid.map(|it| AccessFinding::admitted(it.key, "its credentials are valid"));
@@ -142,7 +153,13 @@ impl AccessRules {
     }
 }
 
+/// The key of a limit.
+fn key_of(limit: &LimitConfig) -> &'static str {
+    if limit.place.is_some() { LIMITS } else { RATE }
+}
+
 const RATE: &str = "site[].route[].access.limit.rate";
+const LIMITS: &str = "site[].route[].access.limits";
 const DENY: &str = "site[].route[].access.deny";
 const DENY_WHEN: &str = "site[].route[].access.deny_when";
 const ALLOW: &str = "site[].route[].access.allow";
@@ -197,7 +214,7 @@ impl Credential {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_config::access::{AccessConfig, Addresses, BasicConfig, LimitConfig, LimitKey};
+    use larder_config::access::{AccessConfig, BasicConfig, LimitKey};
     use larder_semantics::expression::{Expression, ExpressionSubject};
     use larder_semantics::field::Field;
     use larder_semantics::rate::{Gcra, Rate};
@@ -244,15 +261,21 @@ mod tests {
     #[test]
     fn a_limit_is_looked_at_and_not_used() {
         let rate = Some(Gcra::new(Rate::parse("1/h").unwrap(), 0));
-        let limit =
-            LimitConfig { scope: "h".to_owned(), rate, burst: 0, by: LimitKey::Client, concurrency: None };
-        let rules = rules(AccessConfig { limit: Some(limit), ..AccessConfig::default() });
+        let (scope, by) = ("h".to_owned(), LimitKey::Client);
+        let limit = LimitConfig { scope, rate, burst: 0, by, concurrency: None, place: None };
+        let rules = rules(AccessConfig { limits: vec![limit], ..AccessConfig::default() });
         let view = RequestView { client: "10.0.0.7".parse().ok(), ..RequestView::default() };
         for _ in 0..3 {
-            check(&rules, &view, AccessVerdict::Admitted, "limit.rate", "the rate is not exceeded");
+            check(&rules, &view, AccessVerdict::Admitted, "limit.rate", "no limit is exceeded");
         }
         rules.judge(&view, &Counters::default(), &RefCell::default());
-        check(&rules, &view, AccessVerdict::Refused(429), "limit.rate", "the rate is exceeded for 3600 s");
+        check(
+            &rules,
+            &view,
+            AccessVerdict::Refused(429),
+            "limit.rate",
+            "the limit 1/h by client is exceeded for 3600 s",
+        );
     }
 
     #[test]

@@ -4,15 +4,15 @@ use super::AccessState;
 use super::limit_log::LimitLog;
 use larder_config::access::{LimitConfig, LimitKey};
 use larder_semantics::network::{client_network, wider_network};
-use larder_semantics::rate::{Rate, RefusedFor, TICKS};
+use larder_semantics::rate::{RefusedFor, TICKS};
 use larder_semantics::request_view::RequestView;
 use larder_semantics::{cookies, field};
 use larder_stdx::clock;
 use larder_stdx::rate_table::{CountTable, Counted, RateTable};
-use larder_transport::Synthetic;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -44,10 +44,8 @@ impl LimitTables {
 /// A limit of a route.
 pub(super) struct RequestLimit {
     config: LimitConfig,
-    pub state: Arc<AccessState>,
+    state: Arc<AccessState>,
     seed: u64,
-    /// The value of `RateLimit-Policy`; `None` without a rate.
-    policy: Option<String>,
     log: LimitLog,
 }
 
@@ -60,11 +58,24 @@ pub(super) enum LimitExceeded {
     Rate(RefusedFor),
 }
 
-/// An event that was counted.
-pub(super) struct CountedEvent {
-    key: u64,
-    interval: u64,
+impl LimitExceeded {
+    /// The time after which the request is within a rate.
+    pub fn wait(self) -> Option<RefusedFor> {
+        match self {
+            LimitExceeded::InProgress => None,
+            LimitExceeded::Rate(wait) => Some(wait),
+        }
+    }
+
+    /// Seconds for `Retry-After`.
+    pub fn seconds(self) -> u64 {
+        self.wait().map_or(1, RefusedFor::seconds)
+    }
 }
+
+/// An event that was counted: its key.
+#[derive(Clone, Copy)]
+pub(super) struct CountedEvent(NonZeroU64);
 
 /// A request in progress.
 pub(super) struct InProgress {
@@ -85,15 +96,20 @@ pub(super) fn ticks() -> u64 {
 
 impl RequestLimit {
     pub fn new(config: LimitConfig, state: Arc<AccessState>) -> Self {
-        let seed = state.limits.seed(&config.scope);
+        // A member of `access.limits` is itself wherever it is in the list; a changed one begins at zero.
+        let seed = match config.place {
+            None => state.limits.seed(&config.scope),
+            Some(_) => state.limits.seed(&format!("{} {}", config.scope, config.describe())),
+        };
         // Made now: the first request must not wait for four million zeros.
         let _ = (state.limits.rates(), config.concurrency.map(|_| state.limits.in_flight()));
-        let log = LimitLog::new("route-limited", &config.scope, described(&config));
-        let policy = config.rate.as_ref().map(|it| {
-            let quota = u64::from(it.rate.count) + u64::from(config.burst);
-            format!("\"requests\";q={quota};w={}", it.rate.seconds)
-        });
-        Self { config, state, seed, policy, log }
+        let log = LimitLog::new("route-limited", &config.scope, config.describe());
+        Self { config, state, seed, log }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &LimitConfig {
+        &self.config
     }
 
     /// Counts a request, or decides that it is one too many, which allocates nothing.
@@ -110,36 +126,35 @@ impl RequestLimit {
         let Some(gcra) = &self.config.rate else { return Ok((None, in_progress)) };
         let (rates, now) = (limits.rates(), ticks());
         match rates.change(key, |arrival| gcra.judge(arrival, now)) {
-            Ok(()) => Ok((Some(CountedEvent { key, interval: gcra.interval }), in_progress)),
+            Ok(()) => Ok((NonZeroU64::new(key).map(CountedEvent), in_progress)),
             Err(wait) => Err(LimitExceeded::Rate(wait)),
         }
     }
 
-    /// The seconds for which a request would exceed the rate; `None` if it does not. Counts nothing.
-    pub fn is_exceeded(&self, view: &RequestView<'_>) -> Option<u64> {
+    /// The time for which a request would exceed the rate; `None` if it does not. Counts nothing.
+    pub fn is_exceeded(&self, view: &RequestView<'_>) -> Option<RefusedFor> {
         let gcra = self.config.rate.as_ref()?;
         let arrival = self.state.limits.rates().get(self.key(view));
-        gcra.judge(arrival, ticks()).err().map(|it| it.seconds())
+        gcra.judge(arrival, ticks()).err()
     }
 
     /// An event did not take place.
-    pub fn give_back(&self, taken: &CountedEvent) {
-        let less = |it: u64| Ok(it.saturating_sub(taken.interval));
-        let _ = self.state.limits.rates().change::<()>(taken.key, less);
+    pub fn give_back(&self, taken: CountedEvent) {
+        let interval = self.config.rate.map_or(0, |it| it.interval);
+        let less = |it: u64| Ok(it.saturating_sub(interval));
+        let _ = self.state.limits.rates().change::<()>(taken.0.get(), less);
     }
 
-    /// Notes a request too many, and returns its response.
+    /// The table of rates, for tests.
+    #[cfg(test)]
+    pub fn rates(&self) -> &Arc<RateTable> {
+        self.state.limits.rates()
+    }
+
+    /// Notes a request too many.
     #[cold]
-    pub fn refuse(&self, exceeded: LimitExceeded) -> Synthetic {
+    pub fn note(&self) {
         self.log.note(&self.state.errors);
-        match exceeded {
-            LimitExceeded::InProgress => {
-                too_many("Too many requests of this client are in progress.", 1, None)
-            }
-            LimitExceeded::Rate(wait) => {
-                too_many("The limit of requests is reached.", wait.seconds(), self.policy.as_deref())
-            }
-        }
     }
 
     #[inline]
@@ -166,37 +181,6 @@ impl RequestLimit {
     }
 }
 
-/// The limit in words.
-fn described(config: &LimitConfig) -> String {
-    let by = match &config.by {
-        LimitKey::Client => "client".to_owned(),
-        LimitKey::Network => "network".to_owned(),
-        LimitKey::Route => "route".to_owned(),
-        LimitKey::Header(name) => format!("header:{name}"),
-        LimitKey::Cookie(name) => format!("cookie:{name}"),
-    };
-    let rate = config.rate.as_ref().map(|it| {
-        let Rate { count, seconds } = it.rate;
-        format!("{count} in {seconds}s, burst {}", config.burst)
-    });
-    let concurrency = config.concurrency.map(|it| format!("{it} in progress"));
-    let all: Vec<String> = rate.into_iter().chain(concurrency).collect();
-    format!("{}, by {by}", all.join(", "))
-}
-
 fn keyed(value: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(value, seed)
-}
-
-/// The response to a request too many (RFC 6585 §4), with its rate in the fields of draft-ietf-httpapi-ratelimit-headers-10.
-pub(super) fn too_many(sentence: &str, seconds: u64, policy: Option<&str>) -> Synthetic {
-    let seconds = seconds.to_string();
-    let page = Synthetic::page(429, sentence).with("Retry-After", &seconds).with("Cache-Control", "no-store");
-    match policy {
-        Some(policy) => {
-            let left = ["\"requests\";r=0;t=", &seconds].concat();
-            page.with("RateLimit", left).with("RateLimit-Policy", policy)
-        }
-        None => page,
-    }
 }

@@ -12,6 +12,7 @@ mod issuer;
 mod jwt;
 mod limit;
 mod limit_log;
+mod limits;
 mod signed;
 #[cfg(test)]
 mod tests;
@@ -37,8 +38,8 @@ use larder_semantics::policy::{IDENTITY, USER};
 use larder_semantics::request_view::RequestView;
 use larder_transport::Synthetic;
 use larder_wire::message::{Request, RequestHead};
-use limit::{CountedEvent, InProgress, RequestLimit};
 use limit_log::LimitLog;
+use limits::{CountedRequest, RequestLimits};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -99,7 +100,7 @@ impl AccessState {
 /// The rules of a route; shared by the workers, and by the routes of a site with equal rules.
 pub struct AccessRules {
     config: AccessConfig,
-    limit: Option<RequestLimit>,
+    limits: RequestLimits,
     /// The credentials that it demands: all of them, or with `satisfy = "any"` one of them or an address of `allow`.
     credentials: Vec<Credential>,
     /// Whether larder uses up the `Authorization` field of requests.
@@ -120,10 +121,9 @@ pub struct LiveAccess {
 /// The findings about an admitted request. It lives as long as the request.
 #[derive(Default)]
 pub struct Admitted {
-    /// An event of a rate, which is given back if the fast path declines the request: the slow path admits it again.
-    taken: Option<CountedEvent>,
-    /// Its place among the requests in progress, given back when the request ends in any way.
-    in_progress: Option<InProgress>,
+    /// The counts of limits. Events of rates are given back if the fast path declines the request, which the slow path admits again;
+    /// places among the requests in progress when the request ends in any way.
+    counted: CountedRequest,
     /// The identity of the client for keys, where the route demands credentials.
     identity: Option<Arc<str>>,
     /// The name of the user, where credentials have one.
@@ -375,7 +375,7 @@ pub struct Unverified {
 
 impl AccessRules {
     fn new(config: &AccessConfig, state: &Arc<AccessState>) -> Self {
-        let limit = config.limit.as_ref().map(|it| RequestLimit::new(it.clone(), state.clone()));
+        let limits = RequestLimits::new(&config.limits, state);
         let credentials = credentials::of(config, state);
         let uses_field = credentials.iter().any(Credential::is_in_authorization);
         let spends_authorization = uses_field && !config.passes_authorization;
@@ -383,11 +383,11 @@ impl AccessRules {
         let removed = normal_names(removed);
         let has_conditions = config.deny_when.is_some() || config.allow_when.is_some();
         let admits_by_address = !has_conditions
-            && limit.is_none()
+            && limits.is_empty()
             && credentials.is_empty()
             && config.deny.as_ref().is_none_or(Addresses::is_networks);
         let config = config.clone();
-        Self { config, limit, credentials, spends_authorization, removed, admits_by_address }
+        Self { config, limits, credentials, spends_authorization, removed, admits_by_address }
     }
 
     /// Whether the address of the client admits a request already; otherwise [`Self::judge`] decides.
@@ -479,13 +479,10 @@ impl AccessRules {
         counters: &Counters,
         admitted: &mut Admitted,
     ) -> Verdict {
-        if let Some(limit) = &self.limit {
-            match limit.take(view) {
-                Ok((taken, in_progress)) => {
-                    admitted.taken = taken;
-                    admitted.in_progress = in_progress;
-                }
-                Err(exceeded) => return Verdict::Refuse(limit.refuse(exceeded)),
+        if !self.limits.is_empty() {
+            match self.limits.take(view) {
+                Ok(counted) => admitted.counted = counted,
+                Err(exceeded) => return Verdict::Refuse(self.limits.refuse(exceeded)),
             }
         }
         self.by_proof(view, by_address, counters, admitted)
@@ -591,10 +588,7 @@ impl AccessRules {
 
     /// Undoes the part that is done again when the request is admitted on the slow path.
     pub fn undo(&self, admitted: Admitted) {
-        if let (Some(limit), Some(taken)) = (&self.limit, &admitted.taken) {
-            limit.give_back(taken);
-        }
-        drop(admitted.in_progress);
+        self.limits.give_back(admitted.counted);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rules by themselves: the rate over threads, and the cost of a decision.
 
-use super::limit::LimitExceeded;
+use super::limits::LimitsExceeded;
 use super::*;
 use larder_config::access::{BasicConfig, LimitConfig, LimitKey};
 use larder_semantics::field::Field;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 fn limit(rate: &str, burst: u32, by: LimitKey) -> AccessRules {
     let rate = Some(Gcra::new(Rate::parse(rate).unwrap(), burst));
-    let limit = LimitConfig { scope: "h".to_owned(), rate, burst, by, concurrency: None };
-    AccessRules::new(&AccessConfig { limit: Some(limit), ..AccessConfig::default() }, &Arc::default())
+    let limit = LimitConfig { scope: "h".to_owned(), rate, burst, by, concurrency: None, place: None };
+    AccessRules::new(&AccessConfig { limits: vec![limit], ..AccessConfig::default() }, &Arc::default())
 }
 
 /// Whether a request is admitted.
@@ -49,8 +49,7 @@ fn exact_over_two_workers() {
     let rules = limit("1000/s", 10, LimitKey::Client);
     let (admitted, now) = (AtomicU64::new(0), AtomicU64::new(1));
     let gcra = Gcra::new(Rate::parse("1000/s").unwrap(), 10);
-    let Some(limit) = &rules.limit else { unreachable!() };
-    let rates = limit.state.limits.rates();
+    let rates = rules.limits.all()[0].rates();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -80,7 +79,6 @@ fn every_client_has_its_burst() {
         // Unoptimised, the last are only more than the table has slots.
         let rounds = if cfg!(debug_assertions) { clients.clamp(20_000, 300_000) } else { 10_000_000 };
         let rules = limit("100000/s", 100, LimitKey::Client);
-        let Some(limit) = &rules.limit else { unreachable!() };
         let (mut admitted, mut fastest) = (0, Fastest::default());
         for part in 0..rounds / PART {
             admitted += fastest.run(PART, || {
@@ -89,22 +87,21 @@ fn every_client_has_its_burst() {
                 let these = part * PART..(part + 1) * PART;
                 let admits = |it| {
                     view.client = Some(of(it).into());
-                    u64::from(limit.take(&view).is_ok())
+                    u64::from(rules.limits.take(&view).is_ok())
                 };
                 these.map(admits).sum()
             });
         }
         println!("{clients} clients: {fastest}, {admitted} admitted");
         assert!(admitted >= u64::from(clients.saturating_mul(100).min(rounds)), "{clients}: {admitted}");
-        assert_eq!(4 << 20, limit.state.limits.rates().bytes(), "{clients}");
+        assert_eq!(4 << 20, rules.limits.all()[0].rates().bytes(), "{clients}");
     }
     let rules = limit("100000/s", 100, LimitKey::Client);
-    let Some(limit) = &rules.limit else { unreachable!() };
     let mut fastest = Fastest::default();
     for _ in 0..100 {
         fastest.run(PART, || {
-            let wait = std::hint::black_box(LimitExceeded::Rate(RefusedFor { ticks: TICKS }));
-            (0..PART).for_each(|_| drop(std::hint::black_box(limit.refuse(wait))));
+            let wait = std::hint::black_box(LimitsExceeded::wait(RefusedFor { ticks: TICKS }));
+            (0..PART).for_each(|_| drop(std::hint::black_box(rules.limits.refuse(wait))));
             0
         });
     }
@@ -163,6 +160,74 @@ fn spellings_of_a_field_that_no_client_can_send() {
 }
 
 /// The fast path asks for the address alone where no other rule has a say, and gets the same answer.
+/// Rules with several limits of clients.
+fn limits(rates: &[(&str, LimitKey)]) -> AccessRules {
+    let of = |(rate, by): &(&str, LimitKey)| LimitConfig {
+        scope: "h".to_owned(),
+        rate: Rate::parse(rate).map(|it| Gcra::new(it, 0)),
+        burst: 0,
+        by: by.clone(),
+        concurrency: None,
+        place: Some(larder_config::Source::Default),
+    };
+    let limits = rates.iter().map(of).collect();
+    AccessRules::new(&AccessConfig { limits, ..AccessConfig::default() }, &Arc::default())
+}
+
+/// The response to a request: Retry-After, RateLimit and RateLimit-Policy; `None` if it is admitted.
+fn refusal(rules: &AccessRules, fields: &[Field<'_>]) -> Option<[String; 3]> {
+    let view = RequestView { fields, client: Some(at("192.0.2.1").ip()), ..RequestView::default() };
+    let Verdict::Refuse(page) = rules.judge(&view, &Counters::default(), &RefCell::default()) else {
+        return None;
+    };
+    let field = |name: &str| {
+        page.fields.iter().find(|it| it.is(name)).map(|it| String::from_utf8_lossy(it.value).into_owned())
+    };
+    Some(["Retry-After", "RateLimit", "RateLimit-Policy"].map(|it| field(it).unwrap_or_default()))
+}
+
+#[test]
+fn a_request_is_within_all_limits_or_counts_for_none() {
+    clock::tick();
+    let by_key = LimitKey::Header("x-api-key".to_owned());
+    let rules = limits(&[("2/m", by_key), ("1/h", LimitKey::Client)]);
+    let key = |value: &'static str| [Field { name: "X-Api-Key", value: value.as_bytes() }];
+    assert_eq!(None, refusal(&rules, &key("a")));
+    // The rate of the key is not reached yet by the refused request, nor by those after it.
+    let policy = "\"2/m by header:x-api-key\";q=2;w=60, \"1/h by client\";q=1;w=3600";
+    for _ in 0..3 {
+        let limit = "\"1/h by client\";r=0;t=3600";
+        assert_eq!(Some(["3600", limit, policy].map(str::to_owned)), refusal(&rules, &key("b")));
+    }
+    let other =
+        RequestView { fields: &key("b"), client: Some(at("192.0.2.2").ip()), ..RequestView::default() };
+    assert!(rules.limits.take(&other).is_ok(), "the refused requests counted for their key");
+    // The longest wait is that of the response, and all limits that are reached are in it.
+    let reached = "\"2/m by header:x-api-key\";r=0;t=30, \"1/h by client\";r=0;t=3600";
+    assert_eq!(Some(["3600", reached, policy].map(str::to_owned)), refusal(&rules, &key("a")));
+}
+
+/// The cost of a decision over two limits: half of it is that of one. `cargo test --profile trial`, as above.
+#[test]
+fn a_decision_over_two_limits() {
+    const PART: u32 = 10_000;
+    clock::tick();
+    let rules = limits(&[("100000/s", LimitKey::Client), ("100000/s", LimitKey::Network)]);
+    let mut fastest = Fastest::default();
+    for part in 0..if cfg!(debug_assertions) { 2 } else { 100 } {
+        fastest.run(PART, || {
+            let mut view = RequestView::default();
+            let these = part * PART..(part + 1) * PART;
+            let admits = |it| {
+                view.client = Some(std::net::Ipv4Addr::from(it % 100_000 << 8).into());
+                u64::from(rules.limits.take(&view).is_ok())
+            };
+            these.map(admits).sum()
+        });
+    }
+    println!("two limits: {fastest}");
+}
+
 #[test]
 fn an_address_admits_alone_only_without_other_rules() {
     let list =
@@ -188,8 +253,9 @@ fn an_address_admits_alone_only_without_other_rules() {
         burst: 0,
         by: LimitKey::Client,
         concurrency: Some(1),
+        place: None,
     };
-    check(AccessConfig { limit: Some(limit), ..own() }, [false; 3]);
+    check(AccessConfig { limits: vec![limit], ..own() }, [false; 3]);
     let basic = BasicConfig { realm: "a".to_owned(), users: Vec::new(), file: None };
     check(AccessConfig { basic: Some(basic), any: true, ..own() }, [false; 3]);
     let removed = Some([String::from("x-user")].into());
