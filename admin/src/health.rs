@@ -448,6 +448,7 @@ fn troubled(live: &Live) -> Vec<RouteCountFact> {
                 errors_4xx,
                 failure: failing.map_or_else(|| recent_failure(live, it), |it| it.standing.down_reason()),
                 rules: configs.get(&at).map_or_else(String::new, |it| it.access.refusing().join(" or ")),
+                limits: configs.get(&at).map_or_else(String::new, |it| it.access.described_limits()),
             }
         })
     };

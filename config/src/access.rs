@@ -151,6 +151,12 @@ impl AccessConfig {
         keys.into_iter().filter(|it| it.0).map(|it| it.1).collect()
     }
 
+    /// Its limits in words.
+    #[must_use]
+    pub fn described_limits(&self) -> String {
+        self.limits.iter().map(LimitConfig::describe).collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether it demands credentials.
     #[must_use]
     pub fn has_credentials(&self) -> bool {

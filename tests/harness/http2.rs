@@ -18,6 +18,9 @@ pub const CONTINUATION: u8 = 9;
 
 pub const HEADER_TABLE_SIZE: u16 = 1;
 
+/// The largest payload of a frame without a setting (RFC 9113 §4.2).
+const LARGEST_FRAME: usize = 16_384;
+
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 pub const PADDED: u8 = 8;
@@ -178,7 +181,14 @@ impl Http2 {
     pub fn head(&mut self, fields: &[(&str, &str)], flags: u8) -> u32 {
         let id = self.next;
         self.next += 2;
-        self.send(frame(HEADERS, flags | END_HEADERS, id, &block(fields)));
+        let block = block(fields);
+        let mut parts = block.chunks(LARGEST_FRAME).peekable();
+        let mut begin = (HEADERS, flags);
+        while let Some(part) = parts.next() {
+            let end = if parts.peek().is_none() { END_HEADERS } else { 0 };
+            self.send(frame(begin.0, begin.1 | end, id, part));
+            begin = (CONTINUATION, 0);
+        }
         id
     }
 

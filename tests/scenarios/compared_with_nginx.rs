@@ -1,11 +1,9 @@
 //! nginx and larder side by side: each case is the same site in both configurations, and both get the same requests. Every
 //! difference between their responses is a row of `tests/golden/compared-with-nginx.md`, with its reason.
-//!
-//! `LARDER_BLESS=1` writes the rows again and keeps their reasons; a row without a reason fails.
 
+use crate::harness::comparison::Comparison;
 use crate::harness::nginx::Nginx;
-use crate::harness::{Larder, Origin, Response};
-use std::collections::BTreeMap;
+use crate::harness::{Larder, Origin};
 use std::path::Path;
 
 /// The number of requests that the comparison promises, at least.
@@ -337,76 +335,6 @@ fn cases() -> impl Iterator<Item = (String, &'static Case)> {
     all.enumerate().map(|(number, case)| (format!("case{number}.test"), case))
 }
 
-/// What is compared of a response, by name. Bodies only where both are the resource: texts of errors are each server's own.
-fn parts(host: &str, response: &Response) -> BTreeMap<String, String> {
-    const COMPARED: &[&str] = &[
-        "location",
-        "cache-control",
-        "content-encoding",
-        "content-range",
-        "vary",
-        "allow",
-        "link",
-        "set-cookie",
-        "refresh",
-        "x-frame-options",
-        "x-powered-by",
-        "x-app",
-        "referrer-policy",
-    ];
-    let mut parts = BTreeMap::from([("status".to_owned(), response.status.to_string())]);
-    for (name, value) in &response.fields {
-        let name = name.to_ascii_lowercase();
-        if !COMPARED.contains(&&*name) {
-            continue;
-        }
-        let value = value.replace(&format!("http://{host}"), "");
-        let all = parts.entry(name).or_default();
-        *all = if all.is_empty() { value } else { format!("{all}, {value}") };
-    }
-    let is_page = response.status == 404 && response.text().starts_with("<p>");
-    if matches!(response.status, 200 | 206) || is_page {
-        let essence = response.field("content-type").unwrap_or("").split(';').next().unwrap_or("");
-        parts.insert("content-type".to_owned(), essence.replace("application/javascript", "text/javascript"));
-        parts.insert("body".to_owned(), response.text());
-        // A relay of a stored response may frame it differently; that of a file is its size.
-        parts.insert("length".to_owned(), response.field("content-length").unwrap_or("").to_owned());
-    }
-    parts
-}
-
-/// A row of the table: case, request, part, nginx, larder.
-type Row = [String; 5];
-
-fn compare(nginx: &Nginx, larder: &Larder, host: &str, case: &Case, request: &str, rows: &mut Vec<Row>) {
-    let mut words = request.split(" | ");
-    let (method, target) = words.next().unwrap().split_once(' ').unwrap();
-    let fields: String = words.map(|it| format!("{it}\r\n")).collect();
-    let length = if method == "POST" { "Content-Length: 1\r\n\r\nx" } else { "\r\n" };
-    let bytes = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}{length}");
-    let (mut one, mut two) = (nginx.client(), larder.client());
-    one.send(&bytes);
-    two.send(&bytes);
-    let (one, two) = (parts(host, &one.read_for(method)), parts(host, &two.read_for(method)));
-    let names: std::collections::BTreeSet<&String> = one.keys().chain(two.keys()).collect();
-    // Where the status differs, the rest follows from it.
-    let names: Vec<&String> = if one["status"] == two["status"] {
-        names.into_iter().collect()
-    } else {
-        vec![one.get_key_value("status").unwrap().0]
-    };
-    for name in names {
-        let follows = name == "length" && one.get("body") != two.get("body");
-        let (one, two) = (one.get(name), two.get(name));
-        if one != two && !follows {
-            let value = |it: Option<&String>| it.map_or("none".to_owned(), |it| format!("`{it}`"));
-            let row = [case.name, request, name].map(|it| it.replace('|', "\\|"));
-            let [case, request, name] = row;
-            rows.push([case, request, name, value(one), value(two)]);
-        }
-    }
-}
-
 /// The origin of the cases: it tells what it was asked, and where to go.
 fn origin() -> Origin {
     Origin::new(|asked| match asked.target() {
@@ -455,50 +383,17 @@ fn nginx_and_larder_answer_the_same_but_for_the_listed_differences() {
     }
     let nginx = Nginx::start(folder.path(), &http);
     let larder = Larder::configured(config);
-    let (mut rows, mut count) = (Vec::new(), 0);
+    let mut compared = Comparison::default();
     for (host, case) in cases() {
         for request in case.requests {
-            compare(&nginx, &larder, &host, case, request, &mut rows);
-            count += 1;
+            compared.ask(case.name, &host, request, nginx.client(), larder.client());
         }
     }
+    let count = compared.count;
     assert!(count >= CASES, "{count}");
-    check_golden(&rows, count);
-}
-
-/// The rows of the table, with their reasons.
-fn golden(text: &str) -> Vec<(Vec<String>, String)> {
-    let rows = text.lines().filter(|it| it.starts_with("| ") && !it.starts_with("| case "));
-    rows.map(|line| {
-        let line = line.trim_start_matches("| ").trim_end_matches(" |");
-        let mut cells: Vec<String> = line.split(" | ").map(str::to_owned).collect();
-        let reason = cells.pop().unwrap_or_default();
-        (cells, reason)
-    })
-    .collect()
-}
-
-fn check_golden(rows: &[Row], count: usize) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/compared-with-nginx.md");
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
-    let known: BTreeMap<Vec<String>, String> = golden(&text).into_iter().collect();
-    if std::env::var_os("LARDER_BLESS").is_some() {
-        let mut out = format!(
-            "# Differences from nginx\n\nOf {count} requests of `tests/scenarios/compared_with_nginx.rs`, each sent to nginx 1.22 and to larder \
-             with the same site. Where the\nstatus differs, no other part is listed.\n\n\
-             | case | request | part | nginx | larder | reason |\n|---|---|---|---|---|---|\n"
-        );
-        for row in rows {
-            let reason = known.get(row.as_slice()).map_or("?", String::as_str);
-            out.push_str(&format!("| {} | {reason} |\n", row.join(" | ")));
-        }
-        std::fs::write(&path, out).unwrap();
-        return;
-    }
-    let found: Vec<Vec<String>> = rows.iter().map(|it| it.to_vec()).collect();
-    let listed: Vec<Vec<String>> = golden(&text).into_iter().map(|it| it.0).collect();
-    assert_eq!(listed, found, "tests/golden/compared-with-nginx.md: left is listed, right was found");
-    for (row, reason) in &known {
-        assert!(reason.len() > 10, "no reason: {row:?}");
-    }
+    let intro = format!(
+        "# Differences from nginx\n\nOf {count} requests of `tests/scenarios/compared_with_nginx.rs`, each sent to nginx 1.22 and to larder \
+         with the same site. Where the\nstatus differs, no other part is listed."
+    );
+    compared.check("compared-with-nginx.md", "nginx", &intro);
 }

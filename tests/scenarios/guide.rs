@@ -150,7 +150,7 @@ pages! {
     allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, cgi, client_certificates, coming_from, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
-    health_checks_for_a_load_balancer, https_by_itself, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, python, rate_limit_the_login, roles,
+    health_checks_for_a_load_balancer, https_by_itself, jwt, maintenance_page, markdown_for_agents, nextcloud, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, python, rate_limit_the_login, roles,
     reading_the_page,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, sql_api, static_site, sticky_sessions, uploads, why_is_my_hit_ratio_low, wordpress,
@@ -517,6 +517,43 @@ fn rate_limit_the_login(guide: Guide) {
     let spelled = |path| Client::connect_from(own, larder.address).request("POST", path, "", "name=a").status;
     assert_eq!([429; 4], ["/login/", "/LOGIN", "/Login/", "/login?a"].map(spelled));
     assert_eq!([400; 4], ["/login%2f", "//login", "/x/../login", "/%6cogin"].map(spelled));
+    // The limit of the hour, after 20 requests that were within that of the minute.
+    for _ in 0..14 {
+        larder.pass(12_000);
+        login(own);
+    }
+    larder.pass(12_000);
+    let refused = Client::connect_from(own, larder.address).request("POST", "/login", "", "name=a");
+    let wait: u64 = refused.field("retry-after").unwrap_or_default().parse().unwrap_or(0);
+    assert!(refused.status == 429 && wait > 12, "{refused:?}");
+    // Another key is another count, and the same address.
+    let api = |key: &str| {
+        let lines = format!("X-Api-Key: {key}\r\n");
+        Client::connect_from(own, larder.address).request("GET", "/api/a", &lines, "").status
+    };
+    for _ in 0..5 {
+        assert_eq!([200; 20], [(); 20].map(|()| api("a")));
+        larder.pass(10_000);
+    }
+    assert_eq!([429, 200], ["a", "b"].map(api));
+}
+
+/// The rest of its requests is in `moved_sites`.
+fn nextcloud(mut guide: Guide) {
+    let fpm = PhpFpm::start(2);
+    let written = format!("unix:{}/run/php/php-fpm.sock", guide.folder.path().display());
+    guide.replace(&written, &fpm.name());
+    for file in ["index.php", "remote.php", "apps/files/appinfo.php", "data/alice/a.txt"] {
+        guide.write(&format!("/srv/nextcloud/{file}"), "<?php echo $_SERVER['SCRIPT_NAME'];");
+    }
+    let larder = guide.start_alone();
+    let get = |target: &str| fetch(&larder, "GET", "cloud.example.com", target, "");
+    answers(&get("/apps/files/"), 200, "/index.php");
+    answers(&get("/remote.php/dav/"), 200, "/remote.php");
+    redirects(&get("/.well-known/caldav"), 301, "/remote.php/dav/");
+    for path in ["/apps/files/appinfo.php", "/data/alice/a.txt", "/index.php/../data/alice/a.txt"] {
+        assert_eq!(404, get(path).status, "{path}");
+    }
 }
 
 fn countries(mut guide: Guide) {

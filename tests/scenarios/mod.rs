@@ -74,6 +74,8 @@ mod killed_runs;
 mod limits;
 mod matching;
 mod memory;
+mod moved_sites;
+mod no_response;
 mod nodes;
 mod objects;
 mod operations;

@@ -17,10 +17,41 @@ struct Case {
     target: &'static str,
     fields: &'static [(&'static str, &'static str)],
     body: &'static str,
+    /// The protocol of an upgrade, over HTTP/2 and HTTP/3 of an extended CONNECT (RFC 8441).
+    upgrade: Option<&'static str>,
+    /// Whether the body of the request never arrives.
+    is_held: bool,
+    /// A field of this many bytes.
+    long: usize,
+}
+
+impl Case {
+    /// Its fields, with the identity that this larder gives to its requests.
+    fn fields(&self, origin: &Origin) -> Vec<(&'static str, String)> {
+        let of_larder = || origin.received().first().and_then(|it| it.field("cdn-loop").map(str::to_owned));
+        let value = |it: &str| if it == OWN_ID { of_larder().unwrap_or_default() } else { it.to_owned() };
+        let long = (self.long > 0).then(|| ("x-long", "x".repeat(self.long)));
+        self.fields.iter().map(|it| (it.0, value(it.1))).chain(long).collect()
+    }
+
+    /// Method and fields over HTTP/2 and HTTP/3.
+    fn head<'a>(&self, fields: &'a [(&'static str, String)]) -> (&'static str, Vec<(&'a str, &'a str)>) {
+        let fields = fields.iter().map(|it| (it.0, it.1.as_str()));
+        match self.upgrade {
+            Some(it) => ("CONNECT", [(":protocol", it)].into_iter().chain(fields).collect()),
+            None => (self.method, fields.collect()),
+        }
+    }
+
+    /// Whether the request ends with its head.
+    fn is_head_alone(&self) -> bool {
+        self.body.is_empty() && !self.is_held && self.upgrade.is_none()
+    }
 }
 
 const fn get(status: u16, target: &'static str) -> Case {
-    Case { status, method: "GET", target, fields: &[], body: "" }
+    let none: &[_] = &[];
+    Case { status, method: "GET", target, fields: none, body: "", upgrade: None, is_held: false, long: 0 }
 }
 
 const fn with(status: u16, target: &'static str, fields: &'static [(&'static str, &'static str)]) -> Case {
@@ -31,7 +62,10 @@ const fn post(status: u16, target: &'static str, body: &'static str) -> Case {
     Case { method: "POST", body, ..get(status, target) }
 }
 
-/// Requests that larder answers with an error of its own.
+/// Requests that larder answers with an error of its own. These have no page: a head that is no request (400, 505), a target above
+/// `limits.target_size` (414), a head above `limits.head_size` (431), an unknown transfer coding or a method in small letters (501), and
+/// a head that does not arrive (408), because the site is unknown before the head is read. 421 is a test of its own: it needs two sites
+/// with TLS.
 const CASES: &[Case] = &[
     // Without a route.
     get(404, "/none"),
@@ -76,8 +110,20 @@ const CASES: &[Case] = &[
     get(502, "/bad"),
     get(503, "/full/second"),
     post(413, "/small", "a body of more than ten bytes"),
+    Case { is_held: true, fields: &[("content-length", "5")], ..post(408, "/held", "") },
+    with(508, "/bad", &[("cdn-loop", OWN_ID)]),
+    Case { upgrade: Some("websocket"), ..get(501, "/uwsgi") },
+    Case { long: 66_000, ..get(431, "/uwsgi") },
+    Case { method: "OPTIONS", ..with(403, "/cors", PREFLIGHT) },
     with(504, "/small", &[("cache-control", "only-if-cached")]),
 ];
+
+/// In place of the identity with which this larder marks its requests.
+const OWN_ID: &str = "OWN";
+
+/// A preflight of a page that `cors.origins` lacks.
+const PREFLIGHT: &[(&str, &str)] =
+    &[("origin", "https://other.test"), ("access-control-request-method", "PUT")];
 
 /// Errors whose page stays without `intercept_errors`: those of applications, and the JSON of a query.
 const OF_OTHERS: &[(u16, &str, &str)] = &[
@@ -147,6 +193,9 @@ fn routes(folder: &Path, origin: &str) -> String {
         ("/silent", "proxy = { to = \"ORIGIN\", first_byte_timeout = \"300ms\" }".replace("ORIGIN", origin)),
         ("/full/*", "proxy = { to = \"ORIGIN\", connections = 1, queue = 0 }".replace("ORIGIN", origin)),
         ("/small", format!("{proxy}\nbody_size = \"10B\"")),
+        ("/held", format!("{proxy}\nbody_timeout = \"300ms\"")),
+        ("/uwsgi", format!("proxy.to = \"{}\"", origin.replace("http:", "uwsgi:"))),
+        ("/cors", format!("{proxy}\ncors.origins = [\"https://app.test\"]")),
         ("/bad", proxy.clone()),
         ("/origin/*", proxy.clone()),
     ]
@@ -157,7 +206,7 @@ fn routes(folder: &Path, origin: &str) -> String {
 /// A larder on a port without TLS, or with TLS and HTTP/3.
 fn larder(folder: &Path, listen: &str, origin: &Origin) -> Larder {
     Larder::configured(format!(
-        "{listen}\nworkers = 1\n[[database]]\nname = \"gone\"\nurl = \"sqlite:{0}/none.db\"\n[[site]]\nhosts = [\"*\"]\n\
+        "{listen}\nworkers = 1\n[limits]\nhead_size = \"128KiB\"\n[[database]]\nname = \"gone\"\nurl = \"sqlite:{0}/none.db\"\n[[site]]\nhosts = [\"*\"]\n\
          error_pages = {{ 4xx = \"{0}/page.html\", 5xx = \"{0}/page.html\" }}\n{1}",
         folder.display(),
         routes(folder, &origin.url())
@@ -217,7 +266,11 @@ fn every_error_of_larder_has_the_page_of_the_site() {
         first.send("GET /full/first HTTP/1.1\r\nHost: h\r\n\r\n");
     };
     check(&gate, hold, |case| {
-        let lines: String = case.fields.iter().map(|it| format!("{}: {}\r\n", it.0, it.1)).collect();
+        let mut lines: String =
+            case.fields(&origin).iter().map(|it| format!("{}: {}\r\n", it.0, it.1)).collect();
+        if let Some(protocol) = case.upgrade {
+            lines.push_str(&format!("Connection: upgrade\r\nUpgrade: {protocol}\r\n"));
+        }
         let it = larder.client().request(case.method, case.target, &lines, case.body);
         (it.status, it.text(), it.field("content-length").map(str::to_owned))
     });
@@ -234,8 +287,10 @@ fn every_error_of_larder_has_the_page_of_the_site_over_http2() {
         holding.send_get("/full/first");
     };
     check(&gate, hold, |case| {
-        let request = http2::request(case.method, case.target, case.fields);
-        let ends = if case.body.is_empty() { http2::END_STREAM } else { 0 };
+        let fields = case.fields(&origin);
+        let (method, fields) = case.head(&fields);
+        let request = http2::request(method, case.target, &fields);
+        let ends = if case.is_head_alone() { http2::END_STREAM } else { 0 };
         let id = client.head(&request, ends);
         if !case.body.is_empty() {
             client.data(id, case.body.as_bytes(), http2::END_STREAM);
@@ -261,11 +316,47 @@ fn every_error_of_larder_has_the_page_of_the_site_over_http3() {
         holding.until("the request is sent", |it| gate.waiting() == 1 || it.arrived(id).is_whole);
     };
     check(&gate, hold, |case| {
-        let head = quic::request(case.method, case.target, case.fields);
+        let fields = case.fields(&origin);
+        let (method, fields) = case.head(&fields);
+        let head = quic::request(method, case.target, &fields);
         let body = if case.body.is_empty() { Vec::new() } else { quic::frame(0, case.body.as_bytes()) };
-        let id = client.bi(&[head, body].concat(), true);
+        let id = client.bi(&[head, body].concat(), case.is_head_alone() || !case.body.is_empty());
         let it = client.response(id).unwrap();
         let text = String::from_utf8_lossy(&it.body).into_owned();
         (it.status, text, it.field("content-length").map(str::to_owned))
     });
+}
+
+/// The page of 421 is that of the site that the request is for, not of the site of the connection.
+#[test]
+fn a_misdirected_request_has_the_page_of_its_site() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let certificate = authority.sign("one", &["open.test", "closed.test"]);
+    let (page, ca) = (folder.path().join("page.html"), authority.path("ca.pem"));
+    std::fs::write(&page, PAGE).unwrap();
+    let larder = Larder::configured(format!(
+        "listen = [\"https://127.0.0.1:0\"]\nhttp3 = true\nworkers = 1\ntls.certificates = [{certificate}]\n\
+         [[site]]\nhosts = \"open.test\"\n[[site.route]]\nrespond.body = \"open\"\n\
+         [[site]]\nhosts = \"closed.test\"\nerror_pages.421 = {page:?}\n\
+         tls = {{ client_auth = \"required\", client_ca = {ca:?} }}\n[[site.route]]\nrespond.body = \"closed\"\n"
+    ));
+    let trusting = authority.trusting();
+    let mut client = trusting.connect(larder.address, "open.test").unwrap();
+    let it = client.send("GET / HTTP/1.1\r\nHost: closed.test\r\n\r\n").read();
+    assert_eq!((421, PAGE.to_owned()), (it.status, it.text()));
+    let port = larder.address.port();
+    let curl = std::process::Command::new("curl")
+        .args(["-s", "--http2", "--max-time", "30", "-w", " %{http_version} %{response_code}"])
+        .args(["--resolve", &format!("open.test:{port}:127.0.0.1"), "-H", "Host: closed.test", "--cacert"])
+        .arg(authority.path("ca.pem"))
+        .arg(format!("https://open.test:{port}/"))
+        .output()
+        .expect("tests/install has curl");
+    assert_eq!(format!("{PAGE} 2 421"), String::from_utf8_lossy(&curl.stdout));
+    let mut client = QuicClient::begin(larder.address, &trusting, "open.test");
+    let own = [(":method", "GET"), (":scheme", "https"), (":authority", "closed.test"), (":path", "/")];
+    let id = client.bi(&quic::headers(&own), true);
+    let it = client.response(id).unwrap();
+    assert_eq!((421, PAGE.to_owned()), (it.status, String::from_utf8_lossy(&it.body).into_owned()));
 }

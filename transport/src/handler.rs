@@ -9,7 +9,7 @@ use crate::client_socket::ClientGone;
 use crate::finish::ResponseFinish;
 use crate::proxy_protocol::MissingPreamble;
 use crate::streams::{StreamReply, StreamRequestBody, StreamTunnel};
-use crate::synthetic::{Synthetic, SyntheticSent};
+use crate::synthetic::{NO_RESPONSE, Synthetic, SyntheticSent};
 use crate::worker::RequestLimits;
 use crate::{ResponseWriter, http1};
 use bytes::Bytes;
@@ -386,6 +386,10 @@ impl Tunnel<'_> {
 impl Synthetic {
     /// Sends it at the slow speed.
     pub async fn send(mut self, mut reply: Reply<'_>) -> SyntheticSent {
+        if self.status == NO_RESPONSE {
+            // A reply that is dropped before its head ends the connection or the stream.
+            return SyntheticSent { status: NO_RESPONSE, body: 0, complete: true };
+        }
         self.fields.push("Date", date::format(clock::wall()));
         if let Some(finish) = reply.finisher() {
             let finish = finish.clone();

@@ -34,4 +34,4 @@ pub use client_demand::ClientDemand;
 pub use client_socket::ClientGone;
 pub use handler::{AnswerNow, Handler, Reply, RequestBody, Tunnel};
 pub use proxy_protocol::MissingPreamble;
-pub use synthetic::{PLAIN_TEXT, ReadySynthetic, Synthetic, SyntheticSent};
+pub use synthetic::{NO_RESPONSE, PLAIN_TEXT, ReadySynthetic, Synthetic, SyntheticSent};

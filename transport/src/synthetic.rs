@@ -31,6 +31,9 @@ pub struct Synthetic {
     pub is_error_page: bool,
 }
 
+/// The status of a request whose connection is closed without a response, as in nginx: over HTTP/2 and HTTP/3 its stream is reset.
+pub const NO_RESPONSE: u16 = 444;
+
 /// The result of sending a [`Synthetic`] response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntheticSent {
@@ -104,7 +107,7 @@ impl Synthetic {
     /// Writes it at the fast speed in response to `method`; returns the bytes of body sent. `None`, with nothing written, if the
     /// body has several pieces: such a response needs the slow speed.
     pub fn write_now(&self, method: &str, answer: &mut ResponseWriter<'_>) -> Option<u64> {
-        if self.body.len() > 1 {
+        if self.body.len() > 1 || self.status == NO_RESPONSE {
             return None;
         }
         if let Some(finish) = answer.finish().filter(|_| self.is_error_page) {
@@ -163,7 +166,7 @@ impl ReadySynthetic {
 
     /// As [`Synthetic::write_now`].
     pub fn write_now(&self, method: &str, answer: &mut ResponseWriter<'_>) -> Option<u64> {
-        if self.is_error_page || self.body.len() > 1 {
+        if self.is_error_page || self.body.len() > 1 || self.status == NO_RESPONSE {
             return self.page.write_now(method, answer);
         }
         answer.ready(&self.head);

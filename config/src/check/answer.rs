@@ -11,6 +11,7 @@ use crate::redirect_target;
 use larder_semantics::network::Network;
 use larder_semantics::template::Template;
 use larder_stdx::size::ByteSize;
+use larder_transport::NO_RESPONSE;
 use larder_transport::listener::{Listen, ListenerAddress};
 use std::sync::Arc;
 
@@ -85,12 +86,11 @@ impl ConfigCheck {
         let has_content =
             is_given(self, "file") || matches!(body, RespondBody::Text(it) if !it.text().is_empty());
         let text = match (status, body) {
-            (444, _) => {
-                let text = "444 is no status: nginx closes the connection for it; larder sends 444 to the client, so write 403 or 404";
-                return self.warn_of(self.source(&key), "site.route.respond.status", text);
-            }
             (_, RespondBody::Live | RespondBody::Ready) if is_given(self, "status") => {
                 "no effect: the status of health is 200, or 503 while larder drains; remove it".to_owned()
+            }
+            (NO_RESPONSE, _) if has_content => {
+                "444 closes the connection without a response; remove the body".to_owned()
             }
             (204 | 205 | 304, _) if has_content => {
                 format!("a response with status {status} has no body (RFC 9110); remove the body, or use 200")

@@ -89,7 +89,7 @@ pub(super) const WORDS: &[ForeignWord] = &[
     inside("respond redirect", "headers header", &[TO_CLIENT], "in the route"),
     inside("route site", "status status_code code response_code", &[RESPOND_STATUS, REDIRECT_STATUS, STATUS_TTL], ""),
     inside("route", "body text content", &[("site[].route[].respond.body", "")], "of a fixed answer"),
-    word("abort", &[("site[].route[].respond", "")], "every request gets a response, for example respond = { status = 403 }"),
+    word("abort silent_drop", &[RESPOND_STATUS], "for example respond = { status = 444 }, which closes the connection without a response"),
     word("maintenance_mode", &[("site[].route[].respond", ""), ("site[].maintenance", "")], ""),
     inside("maintenance", "allow_from whitelist ips", &[("site[].route[].maintenance.allow", "")], ""),
     inside("maintenance", "on active", &[("site[].route[].maintenance.enabled", "")], ""),

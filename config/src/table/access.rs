@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Key] = &[
     both("site[].route[].access.limit.concurrency", integer(1, 65_535), None,
         "Maximum number of requests in progress of each client. Requests above it get 429. A response that is sent at once, from RAM, counts only while it is made. A request that its client gave up counts until the origin has answered it: a client that cancels its requests cannot start more at the origin.", "10"),
     both("site[].route[].access.limits[].rate", ValueKind::One(TextForm::Rate), None,
-        "Further limits of the route, each a table with these keys, such as 100 requests an hour with the 5 a second of `limit`: at most 4 limits with `limit`. A request must be within all of them, and one that is refused counts for none. `Retry-After` is that of the longest wait. The list of a route replaces that of its site; `limit` is counted with either.", r#""100/h""#),
+        "Further limits of the route, each a table with these keys, such as 100 requests an hour with the 5 a second of `limit`: at most 4 limits with `limit`. A request must be within all of them, and one that is refused counts for none. `Retry-After` is that of the longest wait. The list of a route replaces that of its site; `limit` is counted with either. 100 requests at any time of an hour are `burst = 99`: without it they are one in 36 seconds.", r#""100/h""#),
     both("site[].route[].access.limits[].burst", integer(0, 1_000_000), Some("0"),
         "As `limit.burst`.", "20"),
     both("site[].route[].access.limits[].by", ValueKind::One(TextForm::LimitKey), Some("client"),

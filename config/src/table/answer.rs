@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].route[].redirect.status", integer(301, 308), Some("302"),
         "Status of the redirect: 301, 302, 303, 307 or 308. 307 and 308 keep the method.", "308"),
     once("site[].route[].respond.status", integer(200, 599), Some("200"),
-        "Status of a fixed answer.", "410"),
+        "Status of a fixed answer. 444 closes the connection without a response, as in nginx; over HTTP/2 and HTTP/3 the stream is reset.", "410"),
     once("site[].route[].respond.body", ValueKind::One(TextForm::BodyTemplate), None,
         "Body of a fixed answer. It may contain variables and captures of the route's path; `{{` and `}}` are literal braces, as in JSON.", r#""gone""#),
     once("site[].route[].respond.file", ValueKind::One(TextForm::Path), None,

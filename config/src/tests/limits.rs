@@ -85,6 +85,22 @@ fn mistakes_in_limits() {
     check("access.limits = []\naccess.deny = \"10.0.0.1\"", 7, empty);
 }
 
+/// 100 requests an hour without a burst are one in 36 seconds: 5 a second then never decide.
+#[test]
+fn a_limit_without_effect_is_named() {
+    let warned = |limits: &str| {
+        let config = read(&file("", limits).replace("\"/login\"", "\"/*\"")).unwrap();
+        config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let limit = "access.limit = { rate = \"5/s\", burst = 20 }\n";
+    let of = |more: &str| format!("{limit}[[site.route.access.limits]]\nrate = \"100/h\"\n{more}");
+    let text = "t.toml:6: site.route.access.limit: no effect: the limit 100/h by client admits fewer requests, and no more at once; add burst = 99 \
+                to that one, or remove this one";
+    assert_eq!([text], warned(&of(""))[..]);
+    assert!(warned(&of("burst = 99")).is_empty());
+    assert!(warned(&of("by = \"network\"")).is_empty());
+}
+
 #[test]
 fn a_limit_that_a_slash_gets_past_is_named() {
     let rest = "[[site.route]]\npath = \"/*\"\nproxy.to = \":1\"\n";

@@ -325,9 +325,10 @@ fn keys_of_a_block_may_be_for_other_routes() {
 
 #[test]
 fn values_of_other_servers() {
+    check("[[site.route]]\nrespond.status = 444", "");
     check(
-        "[[site.route]]\nrespond.status = 444",
-        "warning: t.toml:4: site.route.respond.status: 444 is no status: nginx closes the connection for it; larder sends 444 to the client, so write 403 or 404",
+        "[[site.route]]\nrespond = { status = 444, body = \"a\" }",
+        "t.toml:4: site.route.respond.status: 444 closes the connection without a response; remove the body",
     );
     refuse_whole(
         "[[site]]\nhosts = [\"_\"]\n[[site.route]]\nproxy.to = \":1\"\n",

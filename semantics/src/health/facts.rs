@@ -157,6 +157,8 @@ pub struct RouteCountFact {
     pub failure: String,
     /// The keys of its `access` that can refuse requests, such as "`access.allow` or `access.basic`".
     pub rules: String,
+    /// The limits of its `access`, such as "5/s by client and 100/h by client".
+    pub limits: String,
 }
 
 /// An access log.

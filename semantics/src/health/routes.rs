@@ -115,7 +115,8 @@ fn limited(fact: &RouteCountFact, it: &RouteCounts) -> Option<Condition> {
     let evidence = format!("{} of {} within the last minute", it.limited.min(it.requests), it.requests);
     let found =
         condition(FindingKind::RouteLimited, &format!("limit of route {}", fact.name), what, evidence);
-    Some(found.seen_at(live(&fact.name, "status == 429")))
+    let effect = if fact.limits.is_empty() { String::new() } else { format!("its limits: {}", fact.limits) };
+    Some(found.with_effect(effect).seen_at(live(&fact.name, "status == 429")))
 }
 
 /// Most requests are refused by address, condition or credentials.

@@ -165,8 +165,8 @@ findings! {
         "SENDER has purged TARGET repeatedly since TIME (N times within the last five minutes); M requests for purged pages went to the origin within the last minute, or no stored response of this node matched",
         "If nothing needs these purges, remove the address from `cache.purge.from`, or revoke the token. Otherwise let the sender purge a page only after it changed. A client can purge only pages of routes whose `cache.purge.from` has its address. This state begins at ten purges of one target by one sender, if they matched nothing or there are 20 such requests, and ends below half of that.";
     RouteLimited "route-limited" Notice 10 "live?filter=status == 429":
-        "route NAME refuses most requests with 429 since TIME (M of T within the last minute)",
-        "`larder tail 'status == 429'` has the requests. Raise `access.limit` of the route if it refuses visitors.";
+        "route NAME refuses most requests with 429 since TIME (M of T within the last minute); its limits: LIMITS",
+        "`larder tail 'status == 429'` has the requests; the error log (`route-limited`) names the limit that decides. Raise it in `access.limit` or `access.limits` of the route if it refuses visitors.";
     RouteRejects "route-rejects" Notice 10 "live?filter=status >= 400 && status < 500":
         "most responses of route NAME have a status of 400 to 499 since TIME (N of M within the last minute)",
         "`Live` names the status and who gave it. 404 of files: correct `files.root` or `files.strip`. 413: raise `body_size` or `limits.body_size`. 405: correct `methods`. A status of the origin has to be corrected in the application; meanwhile `cache.status_ttl` stores it, or `cache.override_ttl` if the response declares itself stale (`no-cache`).";

@@ -233,12 +233,17 @@ fn a_reload_without_earlier_errors_begins_no_finding() {
     assert!(report.findings[0].evidence.contains("11 of 200"), "{report:?}");
 }
 
+fn limited_route(requests: u64, limited: u64) -> RouteCountFact {
+    let limits = "5/s by client, 100/h by client".to_owned();
+    RouteCountFact { limits, ..troubled(7, requests, 0, limited) }
+}
+
 #[test]
 fn a_route_that_refuses_most_requests_is_a_notice() {
     let mut judge = HealthJudge::default();
     let mut look = |second, requests, limited| {
         let report =
-            judge.look(&HealthFacts { troubled: vec![troubled(7, requests, 0, limited)], ..at(second) });
+            judge.look(&HealthFacts { troubled: vec![limited_route(requests, limited)], ..at(second) });
         let found = report.findings.first().map(|it| (it.kind.row().name, it.sentence(report.now)));
         (report.word, found)
     };
@@ -246,8 +251,7 @@ fn a_route_that_refuses_most_requests_is_a_notice() {
     assert_eq!((HealthWord::Healthy, None), look(1, 1_019, 919), "19 are too few");
     assert_eq!((HealthWord::Healthy, None), look(2, 1_100, 949), "49 of 100");
     assert_eq!((HealthWord::Healthy, None), look(3, 1_100, 950), "it has not lasted");
-    let sentence =
-        "route r7 refuses most requests with 429 since 02:46:14 UTC (50 of 100 within the last minute)";
+    let sentence = "route r7 refuses most requests with 429 since 02:46:14 UTC (50 of 100 within the last minute); its limits: 5/s by client, 100/h by client";
     assert_eq!((HealthWord::Healthy, Some(("route-limited", sentence.to_owned()))), look(13, 1_100, 950));
     assert_eq!((HealthWord::Healthy, None), look(80, 1_100, 950), "a minute later");
 }

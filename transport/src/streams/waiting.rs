@@ -58,7 +58,7 @@ impl StreamSide {
     }
 }
 
-/// Waits until `is_done`, as long as the client makes progress. Otherwise it is counted, and its stream reset.
+/// Waits until `is_done`, as long as the client makes progress. Otherwise it is counted, and its stream reset, or its body refused.
 pub(crate) async fn wait(
     connection: &dyn StreamsLink,
     stream: &ClientStream,
@@ -96,7 +96,11 @@ pub(crate) async fn wait(
                 StreamSide::Sends => worker.counters.client_body_timeouts.add(1),
                 StreamSide::Takes => worker.counters.client_write_timeouts.add(1),
             }
-            connection.reset(stream, StreamReset::Cancel, ClientGone::TimedOut);
+            // Before the head of its response, a body that does not arrive can be answered, as over HTTP/1.1.
+            match side == StreamSide::Sends && !stream.is_tunnel && !stream.has_answer.get() {
+                true => stream.body.borrow_mut().refused = Some(ClientGone::TimedOut),
+                false => connection.reset(stream, StreamReset::Cancel, ClientGone::TimedOut),
+            }
         }
     }
     stream.gone.get().map_or(Ok(()), Err)

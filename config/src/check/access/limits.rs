@@ -2,7 +2,7 @@
 
 use super::{ConfigCheck, RoutePath};
 use crate::access::{LimitConfig, LimitKey, MOST_LIMITS};
-use crate::problem::Source;
+use crate::problem::{Problem, Source};
 use larder_semantics::rate::{Gcra, Rate};
 
 impl ConfigCheck {
@@ -33,7 +33,32 @@ impl ConfigCheck {
             };
             self.problem(place, "site.route.access.limits", &text);
         }
+        self.warn_idle_limits(&all, &self.source(&keys[0]));
         all
+    }
+
+    /// Warns of a limit that another one of the same key makes superfluous. `single` is the place of `access.limit`.
+    fn warn_idle_limits(&mut self, all: &[LimitConfig], single: &Source) {
+        for it in all {
+            let is_stricter = |other: &&LimitConfig| {
+                let rates = it.rate.zip(other.rate);
+                let is_slower = rates.is_some_and(|(own, other)| other.interval >= own.interval);
+                *other != it && other.by == it.by && is_slower && other.burst <= it.burst
+            };
+            let Some(other) = all.iter().find(is_stricter).filter(|_| it.concurrency.is_none()) else {
+                continue;
+            };
+            let (key, source) = match &it.place {
+                Some(place) => ("site.route.access.limits", place),
+                None => ("site.route.access.limit", single),
+            };
+            let count = other.rate.map_or(0, |it| it.rate.count.saturating_sub(1));
+            let text = format!(
+                "no effect: the limit {} admits fewer requests, and no more at once; add burst = {count} to that one, or remove this one",
+                other.describe()
+            );
+            self.warn_once(Problem { source: source.clone(), key: key.to_owned(), text });
+        }
     }
 
     /// The limit with these keys: rate, burst, by and concurrency. `place` is that of a member of `access.limits`.
