@@ -259,7 +259,7 @@ mod tests {
             ("proxy_cookie_path", "`Path` and `Domain` in cookies of the origin are rewritten"),
             ("ssi", "assembles no page"),
             ("mirror", "no copy of a request"),
-            ("abort", "respond = { status = 403 }"),
+            ("abort", "respond = { status = 444 }"),
             ("merge_slashes", "needs no key"),
             ("dav_methods", "for reading only"),
             ("log_not_found", "`site.log_skip`"),

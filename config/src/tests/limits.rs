@@ -94,7 +94,7 @@ fn a_limit_without_effect_is_named() {
     };
     let limit = "access.limit = { rate = \"5/s\", burst = 20 }\n";
     let of = |more: &str| format!("{limit}[[site.route.access.limits]]\nrate = \"100/h\"\n{more}");
-    let text = "t.toml:6: site.route.access.limit: no effect: the limit 100/h by client admits fewer requests, and no more at once; add burst = 99 \
+    let text = "t.toml:7: site.route.access.limit: no effect: the limit 100/h by client admits fewer requests, and no more at once; add burst = 99 \
                 to that one, or remove this one";
     assert_eq!([text], warned(&of(""))[..]);
     assert!(warned(&of("burst = 99")).is_empty());
