@@ -26,7 +26,7 @@ counters! {
     hits_fleet: Count, "Hits, of `hits`, from the memcached fleet.";
     refused: Count, "Requests refused because of `access`: by address, country, condition or credentials (401, 403).";
     purges_refused: Count, "`PURGE` requests of clients that may not purge the route (403), such as those whose address is not in `cache.purge.from`.";
-    limited: Count, "Requests refused because of `access.limit` or `access.limits`, or after too many wrong credentials (429).";
+    limited: Count, "Requests refused because of `access.limit.rate`, `access.limit.concurrency` or one of `access.limits.rate` and `access.limits.concurrency`, or after too many wrong credentials (429).";
     budget_exceeded: Count, "Requests beyond the budget of the route (`access.budget.misses`, `access.budget.seconds`): served stale, or refused with 429.";
     saved_us: Micros, "Microseconds saved by hits, in total: an estimate, for each hit the recent average time of the origin for responses of the route that are stored or validated.";
 }

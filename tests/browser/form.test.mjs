@@ -136,12 +136,12 @@ it('has a control for every key of the configuration', async () => {
   // In a site and a route, what is not shown is listed; of each phase one is chosen.
   for (const name of ['shop.test', '/basket/*']) {
     await choose(name, 0);
-    if (name !== 'shop.test') {
-      await page.getByRole('button', { name: 'Add rule to cache.rule' }).click();
-      await page.locator('.member .setting').first().waitFor();
+    for (const add of name === 'shop.test' ? ['limit to access.limits'] : ['limit to access.limits', 'rule to cache.rule']) {
+      await page.getByRole('button', { name: `Add ${add}` }).click();
+      await page.locator(`[aria-label="${add.split(' ').at(-1)}"] .member .setting`).first().waitFor();
       await look();
     }
-    const of = name === 'shop.test' ? /^site\[\]\.(?!route\[\])(.*)$/ : /^site\[\]\.route\[\]\.([^[]*)$/;
+    const of = name === 'shop.test' ? /^site\[\]\.(?!route\[\])([^[]*)$/ : /^site\[\]\.route\[\]\.([^[]*)$/;
     const own = keys.flatMap((it) => (of.exec(it.pattern) ? [{ name: of.exec(it.pattern)[1], kind: it.kind, phase: it.phase }] : []));
     const shown = await page.locator('.phase > .setting').evaluateAll((all) => all.map((it) => it.dataset.setting));
     await page.getByRole('button', { name: 'Add setting …' }).click();
@@ -424,6 +424,21 @@ it('adds, orders and removes cache rules', async () => {
   await valid();
   await discard();
   assert.equal(larder.included(SHOP), before);
+});
+
+it('edits further limits of a route', async () => {
+  await choose('/*');
+  const limits = page.getByRole('group', { name: 'access.limits' });
+  const field = (name) => limits.locator('[data-member="0"]').getByRole('textbox', { name, exact: true });
+  await page.getByRole('button', { name: 'Add limit to access.limits' }).click();
+  await until('the empty rate is marked', async () => (await limits.locator('.bad').count()) > 0);
+  for (const [name, value] of [['rate', '100/h'], ['burst', '99'], ['by', 'header:X-Api-Key']]) {
+    await field(name).fill(value);
+    await field(name).press('Enter');
+  }
+  await valid();
+  assert.match((await drafted(SHOP)).split('path = "/*"')[1], /access.limits.*rate = "100\/h".*burst = 99.*by = "header:X-Api-Key"/s);
+  await discard();
 });
 
 it('moves routes with the keyboard, and takes sites over no border of files', async () => {

@@ -48,7 +48,9 @@ fn parts(host: &str, response: &Response) -> BTreeMap<String, String> {
         }
         let value = match (name.as_str(), value.split_once('='), value.split_once(';')) {
             // The values of cookies are each server's own.
-            ("set-cookie", Some((cookie, _)), Some((_, attributes))) => format!("{cookie}=VALUE;{attributes}"),
+            ("set-cookie", Some((cookie, _)), Some((_, attributes))) => {
+                format!("{cookie}=VALUE;{attributes}")
+            }
             _ => value.replace(&format!("http://{host}"), ""),
         };
         let all = parts.entry(name).or_default();

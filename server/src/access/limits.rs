@@ -9,7 +9,7 @@ use larder_transport::Synthetic;
 use std::sync::Arc;
 
 /// The limits, in the order of the configuration.
-pub(super) struct RequestLimits(Vec<RequestLimit>);
+pub(super) struct AccessLimits(Vec<RequestLimit>);
 
 /// The counts of a request, by the number of the limit.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl LimitsExceeded {
     }
 }
 
-impl RequestLimits {
+impl AccessLimits {
     pub fn new(of: &[LimitConfig], state: &Arc<AccessState>) -> Self {
         Self(of.iter().take(MOST_LIMITS).map(|it| RequestLimit::new(it.clone(), state.clone())).collect())
     }

@@ -39,7 +39,7 @@ use larder_semantics::request_view::RequestView;
 use larder_transport::Synthetic;
 use larder_wire::message::{Request, RequestHead};
 use limit_log::LimitLog;
-use limits::{CountedRequest, RequestLimits};
+use limits::{AccessLimits, CountedRequest};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -100,7 +100,7 @@ impl AccessState {
 /// The rules of a route; shared by the workers, and by the routes of a site with equal rules.
 pub struct AccessRules {
     config: AccessConfig,
-    limits: RequestLimits,
+    limits: AccessLimits,
     /// The credentials that it demands: all of them, or with `satisfy = "any"` one of them or an address of `allow`.
     credentials: Vec<Credential>,
     /// Whether larder uses up the `Authorization` field of requests.
@@ -375,7 +375,7 @@ pub struct Unverified {
 
 impl AccessRules {
     fn new(config: &AccessConfig, state: &Arc<AccessState>) -> Self {
-        let limits = RequestLimits::new(&config.limits, state);
+        let limits = AccessLimits::new(&config.limits, state);
         let credentials = credentials::of(config, state);
         let uses_field = credentials.iter().any(Credential::is_in_authorization);
         let spends_authorization = uses_field && !config.passes_authorization;
