@@ -1,6 +1,6 @@
 //! Access rules of a route: by address and by number of requests, for hits as for misses, over HTTP/1.1 and HTTP/2.
 
-use crate::harness::http2::{Http2, frame};
+use crate::harness::http2::{END_STREAM, Http2, frame, request};
 use crate::harness::origin::Gate;
 use crate::harness::{Client, Larder, Origin, until};
 use std::net::Ipv4Addr;
@@ -137,8 +137,11 @@ fn several_limits_of_a_route() {
     larder.pass(2_000);
     let refused = get("/a");
     assert_eq!((429, Some("3596")), (refused.status, refused.field("retry-after")));
+    let mut http2 = Http2::connect(&larder);
+    let id = http2.head(&request("GET", "/a", &[("x-api-key", "k")]), END_STREAM);
+    assert_eq!(429, http2.answer(id).status, "over another protocol");
     assert_eq!(200, larder.get("/a").status, "a request without the key is counted by its address");
-    assert_eq!(3, larder.counter("access_limited"));
+    assert_eq!(4, larder.counter("access_limited"));
     let body = serde_json::json!({ "url": "http://h/a", "headers": [["X-Api-Key", "k"]] }).to_string();
     let explained = larder.admin_post("/api/v1/explain", &body);
     let explained: serde_json::Value = serde_json::from_slice(&explained.body).unwrap();

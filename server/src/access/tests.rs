@@ -207,6 +207,26 @@ fn a_request_is_within_all_limits_or_counts_for_none() {
     assert_eq!(Some(["3600", reached, policy].map(str::to_owned)), refusal(&rules, &key("a")));
 }
 
+/// Threads that are refused by one limit give back to the others: not more than the rate are admitted, in either order.
+#[test]
+fn several_limits_over_four_threads() {
+    for rates in [["100000/s", "4/d"], ["4/d", "100000/s"]] {
+        clock::tick();
+        let rules = limits(&rates.map(|it| (it, LimitKey::Client)));
+        let admitted = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let view = RequestView { client: Some(at("192.0.2.1").ip()), ..RequestView::default() };
+                    let count = (0..10_000).filter(|_| rules.limits.take(&view).is_ok()).count();
+                    admitted.fetch_add(count as u64, Ordering::Relaxed);
+                });
+            }
+        });
+        assert_eq!(1, admitted.load(Ordering::Relaxed), "{rates:?}");
+    }
+}
+
 /// The cost of a decision over two limits: half of it is that of one. `cargo test --profile trial`, as above.
 #[test]
 fn a_decision_over_two_limits() {

@@ -96,6 +96,7 @@ const REQUESTS: &[&str] = &[
     "GET /blog/x",
     "GET /_media/a/b.png",
     "GET /_media/a?w=1",
+    "GET /_media/a%26w=2%3F%23",
     "GET /p/a/b",
     "GET /lib.inc",
     "GET /index.php~",

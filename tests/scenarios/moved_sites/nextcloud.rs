@@ -159,6 +159,43 @@ const REQUESTS: &[&str] = &[
     "GET /index.php/../data/alice/files/a.txt",
 ];
 
+/// Spellings of paths of files that no client may have.
+const ATTACKS: &[&str] = &[
+    "/data/../data/alice/files/a.txt",
+    "/%64ata/alice/files/a.txt",
+    "/data%2falice%2ffiles/a.txt",
+    "/data;a=b/alice/files/a.txt",
+    "/data/alice/files/a.txt/",
+    "/data/alice/files/a.txt?v=1",
+    "/x.css/../data/alice/files/a.txt",
+    "/x.css/..%2fdata/alice/files/a.txt",
+    "/index.php/../data/alice/files/a.txt",
+    "/index.php/%2e%2e/data/alice/files/a.txt",
+    "/index.php/..;/data/alice/files/a.txt",
+    "/ocs-provider/../data/alice/files/a.txt",
+    "/ocs-provider/..%2fdata/alice/files/a.txt",
+    "/updater/x.php/../../data/alice/files/a.txt",
+    "/.well-known/acme-challenge/../../data/alice/files/a.txt",
+    "/.well-known/acme-challenge/..%2f..%2fdata/alice/files/a.txt",
+    "/.well-known/acme-challenge/%2e%2e/%2e%2e/data/alice/files/a.txt",
+    "/remote/../data/alice/files/a.txt",
+    "//data//alice/files/a.txt",
+    "/data\\alice/files/a.txt",
+    "/config/config.php/x",
+    "/config//config.php",
+    "/updater/../config/config.php",
+    "/lib/base.php/x.css",
+    "/apps/files/appinfo.php/x",
+    "/apps/files/appinfo.php%2fx",
+    "/apps/files//appinfo.php",
+    "/apps/files/appinfo%2ephp",
+    "/3rdparty/a.php/.css",
+    "/x/../.htaccess",
+    "/%2ehtaccess",
+    "/console.php/x",
+    "/occ/",
+];
+
 #[test]
 fn nextcloud_as_its_manual_has_it_for_nginx() {
     let (folder, fpm) = (tempfile::tempdir().unwrap(), PhpFpm::start(2));
@@ -180,6 +217,13 @@ fn nextcloud_as_its_manual_has_it_for_nginx() {
     let mut compared = Comparison::default();
     for request in REQUESTS {
         compared.ask("Nextcloud", HOST, request, nginx.client(), larder.client());
+    }
+    for target in ATTACKS {
+        let mut client = larder.client();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+        let answer = client.read();
+        let is_front = answer.text().starts_with("/index.php ");
+        assert!(answer.status != 200 || is_front, "{target}: {} {}", answer.status, answer.text());
     }
     check(&compared, "moved-nextcloud.md", "nginx 1.22", "nextcloud");
 }
