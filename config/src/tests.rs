@@ -522,13 +522,18 @@ fn file_with_token(rest: &str, value: &str) -> String {
     )
 }
 
+/// A key of a further limit, with its rate.
+fn file_with_limit(before: &str, name: &str, value: &str) -> String {
+    let rate = if name == "rate" { "" } else { "rate = \"5/s\", " };
+    let line = format!("access.limits = [{{ {rate}{name} = {value} }}]\n");
+    let (of_site, of_route) = if before == "site[]." { (&*line, "") } else { ("", &*line) };
+    format!("[[site]]\nhosts = \"a\"\n{of_site}[[site.route]]\nproxy.to = \":1\"\n{of_route}")
+}
+
 /// A key with its value where it would stand, in a file that is sound otherwise.
 fn file_with(path: &str, value: &str) -> String {
     if let Some((before, name)) = path.split_once("access.limits[].") {
-        let rate = if name == "rate" { "" } else { "rate = \"5/s\", " };
-        let line = format!("access.limits = [{{ {rate}{name} = {value} }}]\n");
-        let (of_site, of_route) = if before == "site[]." { (&*line, "") } else { ("", &*line) };
-        return format!("[[site]]\nhosts = \"a\"\n{of_site}[[site.route]]\nproxy.to = \":1\"\n{of_route}");
+        return file_with_limit(before, name, value);
     }
     if let Some(rest) = path.strip_prefix("site[].access.") {
         let beside = beside_access(rest);

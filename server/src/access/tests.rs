@@ -239,7 +239,7 @@ fn a_decision_over_two_limits() {
             let mut view = RequestView::default();
             let these = part * PART..(part + 1) * PART;
             let admits = |it| {
-                view.client = Some(std::net::Ipv4Addr::from(it % 100_000 << 8).into());
+                view.client = Some(std::net::Ipv4Addr::from((it % 100_000) << 8).into());
                 u64::from(rules.limits.take(&view).is_ok())
             };
             these.map(admits).sum()
