@@ -56,6 +56,8 @@ struct KnownSecret {
     quotes: Option<Encoding>,
     /// Its meaning.
     value: String,
+    /// Whether it is hidden only because its text is not TOML: it may come back where it is shown.
+    is_ordinary: bool,
 }
 
 impl KnownSecret {
@@ -117,6 +119,7 @@ impl SecretCover {
                 raw: value.to_owned(),
                 quotes: Some(Encoding::BasicString),
                 value: value.to_owned(),
+                is_ordinary: false,
             }),
         }
     }
@@ -124,7 +127,9 @@ impl SecretCover {
     /// Adds the secrets of a text to `known`.
     pub fn learn(&self, text: &str, known: &mut KnownSecrets) {
         for (_, secret) in secrets(text).0 {
-            known.0.insert(self.placeholder(&secret), secret);
+            let is_ordinary = secret.is_ordinary;
+            let known = known.0.entry(self.placeholder(&secret)).or_insert(secret);
+            known.is_ordinary &= is_ordinary;
         }
     }
 
@@ -227,6 +232,11 @@ impl KnownSecret {
     ) -> Option<(Range<usize>, String)> {
         let is_shown = |it: &ValueLiteral| match it.secrecy {
             Secrecy::Shown => it.quotes.is_some(),
+            // The same as of an unknown key, below.
+            Secrecy::Ordinary => {
+                let is_whole = it.value(text).trim_end_matches('\n') == &text[found.clone()];
+                !(self.is_ordinary || is_whole && unknown_key::is_hidden_value(&self.value))
+            }
             Secrecy::Condition => !condition::hides(text, it, found),
             // A value that is hidden for itself comes back as the whole value, which is hidden again.
             Secrecy::Unsuspected => {
@@ -376,24 +386,30 @@ fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
 /// The literal secrets of a text, and whether it is TOML.
 fn secrets(text: &str) -> (Vec<(Range<usize>, KnownSecret)>, bool) {
     let (literals, is_toml) = secret_values::with_broken(text);
-    let secret = |(span, quotes, value): HiddenPart| {
-        let raw = text[span.clone()].to_owned();
-        (span, KnownSecret { raw, quotes, value })
-    };
-    let parts = literals.iter().flat_map(|it| match it.secrecy {
-        Secrecy::Condition | Secrecy::Unsuspected => condition::hidden_parts(text, it),
-        _ => hidden_part(text, it).into_iter().collect(),
+    let secrets = literals.iter().flat_map(|it| {
+        let parts = match it.secrecy {
+            Secrecy::Condition | Secrecy::Unsuspected => condition::hidden_parts(text, it),
+            _ => hidden_part(text, it, is_toml).into_iter().collect(),
+        };
+        parts.into_iter().map(|(span, quotes, value)| {
+            let raw = text[span.clone()].to_owned();
+            let is_ordinary = it.secrecy == Secrecy::Ordinary && !unknown_key::is_hidden_value(&value);
+            (span, KnownSecret { raw, quotes, value, is_ordinary })
+        })
     });
-    (parts.map(secret).collect(), is_toml)
+    (secrets.collect(), is_toml)
 }
 
 /// A part of a text that is hidden, the quotes around the value that has it, and its meaning.
 type HiddenPart = (Range<usize>, Option<Encoding>, String);
 
-/// The part of a value that is hidden; `None` if all of it is shown.
-fn hidden_part(text: &str, literal: &ValueLiteral) -> Option<HiddenPart> {
+/// The part of a value that is hidden; `None` if all of it is shown. In a text that is not TOML no name is sure.
+fn hidden_part(text: &str, literal: &ValueLiteral, is_toml: bool) -> Option<HiddenPart> {
     let is_template = match literal.secrecy {
         Secrecy::Shown | Secrecy::Condition | Secrecy::Unsuspected => return None,
+        Secrecy::Ordinary if is_toml && !unknown_key::is_hidden_value(&literal.value(text)) => return None,
+        // As of a template: a reference is shown there in any case.
+        Secrecy::Ordinary => true,
         Secrecy::Secret { is_template, .. } => is_template,
         Secrecy::Unknown => false,
     };

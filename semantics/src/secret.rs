@@ -3,6 +3,8 @@
 
 mod path;
 
+pub use path::has_random_part;
+
 use crate::date;
 use std::borrow::Cow;
 

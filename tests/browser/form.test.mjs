@@ -24,6 +24,7 @@ ttl = "5s"
 hosts = ["shop.test"]
 client_ttl = "5m" # browsers
 response_headers = { set = { "X-Shop" = "yes" } }
+request_headers = { set = { "X-Site-Key" = "correct horse", "X-Site" = "fr" } }
 
 [[site.route]]
 path = "/app/*"
@@ -33,7 +34,7 @@ proxy = { to = ["fastcgi://127.0.0.1:9"], env = { APP_ENV = "correct horse" } }
 path = "/basket/*"
 use = ["shared"]
 proxy = { to = ["${origin}"] }
-request_headers = { set = { "X-Key" = "correct horse" } }
+request_headers = { set = { "X-Key" = "correct horse", "Accept-Language" = "de" } }
 
 [[site.route]]
 path = "/*"
@@ -262,6 +263,29 @@ it('shows that a secret is set, and replaces it without a look at it', async () 
   await valid();
   assert.equal(await drafted(SHOP), before.replace('"X-Key" = "correct horse"', '"X-Key" = "battery"'));
   await discard();
+});
+
+it('shows the values of ordinary fields and variables, where they are set and where they are inherited', async () => {
+  const before = larder.included(SHOP);
+  await choose('/basket/*');
+  const field = setting('request_headers.set').getByLabel('Value of Accept-Language');
+  assert.equal(await field.inputValue(), 'de');
+  assert.equal(await field.getAttribute('type'), null, 'it is readable');
+  await field.fill('en');
+  await field.press('Enter');
+  await valid();
+  assert.equal(await drafted(SHOP), before.replace('"Accept-Language" = "de"', '"Accept-Language" = "en"'));
+  // What comes into force is reviewed, and the secret next to it is still hidden.
+  await page.click('text=Review and apply');
+  const changed = page.locator('dialog .diff', { hasText: '"Accept-Language" = "en"' });
+  await changed.waitFor();
+  assert.match(await changed.innerText(), /"X-Key" = "hidden:/);
+  await page.keyboard.press('Escape');
+  await discard();
+  await choose('/*');
+  const inherited = setting('request_headers.set').locator('output');
+  await inherited.getByText('X-Site-Key').waitFor();
+  assert.match((await inherited.innerText()).replaceAll(/\s+/g, ' '), /X-Site-Key set X-Site fr/);
 });
 
 it('sets variables of an application, with the reason where one cannot be set', async () => {

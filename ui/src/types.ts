@@ -510,7 +510,7 @@ export interface Key {
   restart: boolean;
   /** As `key`, with `[]` behind each list. */
   pattern: string;
-  /** Its value is not shown. */
+  /** Its value is not shown; of a table, the values that are secrets. */
   secret: boolean;
   /** Its value may have several lines. */
   lines: boolean;
@@ -520,7 +520,7 @@ export interface Key {
 
 export type Phase = 'match' | 'admit' | 'rewrite' | 'answer' | 'cache' | 'finish';
 
-/** A value of a key, and where it comes from; `value` is null for a secret. */
+/** A value of a key, and where it comes from; `value` is null for a secret, and secrets of a table are hidden. */
 export interface Layer {
   from: 'flag' | 'own' | 'block' | 'site' | 'site-block' | 'every-route' | 'preset';
   /** Of the block, the preset or the flag. */

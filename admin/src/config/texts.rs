@@ -7,7 +7,7 @@ use larder_config::edit::{self, ConfigTexts, PathStep, Sections};
 use larder_config::hide::{SecretCover, without_comments};
 use larder_config::include::{IncludedFile, IncludedTexts};
 use larder_config::inherit::{self, LayeredValue};
-use larder_config::kind::is_block_name;
+use larder_config::kind::{ValueKind, is_block_name};
 use larder_config::plan::Plan;
 use larder_config::table;
 use larder_config::{Config, Source};
@@ -178,9 +178,12 @@ pub(super) fn layers(
     let document = texts.document();
     let main = plan.file().map(|it| it.display().to_string());
     let row = |key: &str, it: &LayeredValue| {
-        let is_secret = table::find(&format!("{pattern}{key}")).is_some_and(|it| it.kind.is_secret());
+        let kind = table::find(&format!("{pattern}{key}")).map(|it| it.kind);
+        let is_secret = kind.as_ref().is_some_and(ValueKind::is_secret);
+        // In a file, the secrets of a table are hidden one by one.
+        let is_table = matches!(kind, Some(ValueKind::Pairs { .. })) && it.path.is_some();
         let value = match (&it.path, &it.text) {
-            _ if is_secret => Value::Null,
+            _ if is_secret && !is_table => Value::Null,
             (Some(path), _) => value_at(&document, path),
             (None, text) => text.clone().into(),
         };

@@ -1,4 +1,6 @@
 use super::*;
+use crate::key_path::dotted;
+use crate::table;
 use proptest::prelude::*;
 
 /// The text with `‹N›` in place of the N-th different placeholder, after it was checked that it goes back to the same bytes.
@@ -238,12 +240,20 @@ fn placeholders_may_move_and_change_their_quotes() {
     );
     check("site.access.basic.users = [\"bob:‹2›\"]", "site.access.basic.users = [\"bob:plain\"]");
     check("site.access.basic.users = [\"bob:‹1›\"]", "site.access.basic.users = [\"bob:a\\\"b\\\\c\"]");
-    check("site.route.request_headers.set.X = '''‹2›'''", "site.route.request_headers.set.X = '''plain'''");
+    check(
+        "site.route.request_headers.set.X-Key = '''‹2›'''",
+        "site.route.request_headers.set.X-Key = '''plain'''",
+    );
     check("site.route.php.env.KEY = '‹2›'", "site.route.php.env.KEY = 'plain'");
     check("site.route.proxy.env = { KEY = '‹2›' }", "site.route.proxy.env = { KEY = 'plain' }");
     // Never at a key that is shown, and not in a comment.
-    for text in ["site.hosts = [\"‹2›\"]", "site.route.respond.body = \"‹1›\"", "# ‹2›\nworkers = 1"]
-    {
+    for text in [
+        "site.hosts = [\"‹2›\"]",
+        "site.route.respond.body = \"‹1›\"",
+        "# ‹2›\nworkers = 1",
+        "site.route.request_headers.set.X = '‹2›'",
+        "site.route.php.env = { LANG = \"‹2›\" }",
+    ] {
         check(text, text);
     }
     let unknown = "site.access.jwt.secret = \"hidden:0123456789abcdef\"";
@@ -345,4 +355,140 @@ fn a_placeholder_in_a_condition_comes_back_where_it_is_hidden_again() {
     let shown = condition("query.page", &placeholder);
     assert_eq!(shown, known.reveal(&shown));
     assert_eq!(1, left_over(&shown).len());
+}
+
+/// A field that is not for secrets, and a variable that is not, with values that operators have to read and correct.
+#[test]
+fn ordinary_values_of_fields_and_variables_are_shown() {
+    for fields in
+        ["site.route.request_headers.set", "block.a.request_headers.set", "site.request_headers.set"]
+    {
+        for shown in [
+            "Accept-Language = \"de\"",
+            "X-Forwarded-Proto = \"https\"",
+            "User-Agent = 'larder (https://example.test/about-us)'",
+            "Host = \"shop.internal.example.com:8080\"",
+            "X-Real-IP = \"{client}\"",
+            "X-Environment = \"production-2026-11-29\"",
+            "\"X.Y\" = \"v1.{host}\"",
+        ] {
+            let text = format!("[{fields}]\n{shown}\n");
+            check(&text, &text);
+        }
+    }
+    let query = "[[site.route]]\nquery.set = { format = \"json\", page = \"1\" }\n";
+    check(query, query);
+    for table in ["cgi", "php", "proxy"] {
+        for shown in [
+            "REPORT_DB = \"/var/lib/reports/report.db\"",
+            "LANG = 'de_DE.UTF-8'",
+            "DJANGO_SETTINGS_MODULE = \"shop.settings\"",
+            "DATABASE_URL = \"postgres://db.internal/shop\"",
+            "APP_ENV = \"production\"",
+        ] {
+            let text = format!("[[site.route]]\n{table}.env = {{ {shown} }}\n");
+            check(&text, &text);
+        }
+    }
+}
+
+/// The other half of the rule: the name, in any spelling, or the value itself.
+#[test]
+fn secrets_of_fields_and_variables_are_hidden_by_their_names_or_values() {
+    let names = "Authorization authorization AUTHORIZATION Proxy-Authorization proxy_authorization Cookie cookie Set-Cookie COOKIE2 \
+                 X-Api-Key x_api_key XApiKey X-APIKEY X-Auth-Token X-Auth X-Amz-Security-Token X-Shared-Secret X-SECRET-9 X-CDN-Key \
+                 X-Origin-Verify X-Hub-Signature X-Session X-Csrf X-JWT DPoP X-Pass X-Pwd X-Otp Autorization X-Tokn \
+                 DB_PASSWORD DB_PASS DBPASS dbPw MYSQL_PWD PGPASSWORD PASSWD passwort PASSPHRASE API_KEY apikey AWS_SECRET_ACCESS_KEY \
+                 AWS_ACCESS_KEY_ID SECRET_KEY_BASE secretKeyBase GITHUB_TOKEN githubToken GITHUB_PAT STRIPE_SK SENTRY_DSN AUTH_SALT \
+                 PRIVATE_PEM HMAC CREDENTIALS BEARER SLACK_WEBHOOK LICENSE ENCRYPTION_SEED PIN ACTIVATION_CODE";
+    let values = [
+        "Bearer abc",
+        "basic abc",
+        "postgres://u:SECRET@h/d",
+        "9f86d081884c7d65",
+        "v 9f86d081884c7d659a2feaa0c55ad015",
+        "key-0123456789abcdef0123456789abcdef-plain",
+        "9f86d081/884c7d659a2feaa0c5+5ad01==",
+        "123e4567-e89b-12d3-a456-426614174000",
+        "aZ3kP9qLx2Vb7NcT5mWd8RfG",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dBjftJeZ4CVP",
+        "host=h password=x",
+        "https://h.test/?access_token=x",
+        "https://h.test/reset/4f8a91c2d7e6b305",
+        "-----BEGIN PRIVATE KEY-----",
+    ];
+    let (names, mut wrong): (Vec<&str>, Vec<String>) = (names.split_whitespace().collect(), Vec::new());
+    let names = names.into_iter().map(|it| (it, "VALUE"));
+    for (name, value) in names.chain(values.map(|it| ("Accept-Language", it))) {
+        for text in [
+            format!("[site.route.request_headers.set]\n{name} = \"{value}\"\n"),
+            format!("[[site]]\nroute = [{{ request_headers = {{ set = {{ \"{name}\" = '{value}' }} }} }}]\n"),
+            format!("[block.a]\ncgi.env.{name} = \"{value}\"\nquery.set.{name} = '{value}'\n"),
+            format!(
+                "[[site.route]]\nproxy.env = {{ {name} = \"\"\"{value}\"\"\" }}\nphp.env.'{name}' = '{value}'\n"
+            ),
+        ] {
+            if shown(&text).contains(value) {
+                wrong.push(text);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Every key of the table whose form is that of a secret, in a section and in a block.
+#[test]
+fn every_key_of_secrets_is_hidden() {
+    let secret = |it: &String| table::find(it).is_some_and(|it| it.kind.is_secret());
+    let patterns: Vec<String> = table::patterns().filter(secret).collect();
+    assert!(patterns.len() >= 10, "{patterns:?}");
+    for pattern in patterns {
+        let is_pairs = table::find(&pattern).is_some_and(|it| matches!(it.kind, ValueKind::Pairs { .. }));
+        let path = dotted(&pattern);
+        for value in
+            ["\"VALUE\"", "'VALUE'", "[\"VALUE\"]", "{ Authorization = \"VALUE\", DB_PASSWORD = 'VALUE' }"]
+        {
+            if is_pairs && !value.starts_with('{') {
+                continue;
+            }
+            let text = format!("{path} = {value}\n");
+            assert!(!shown(&text).contains("VALUE"), "{text}");
+        }
+    }
+}
+
+/// A placeholder never turns into its secret where a reader would see that.
+#[test]
+fn a_secret_does_not_come_back_under_a_name_whose_value_is_shown() {
+    let (cover, mut known) = (SecretCover::default(), KnownSecrets::default());
+    let old = "[site.route.request_headers.set]\nX-Api-Key = \"VALUE\"\nX-Plain = \"9f86d081884c7d65\"\n";
+    cover.learn(old, &mut known);
+    let hidden = cover.hide(old).text;
+    for (from, to, goes) in [
+        ("X-Api-Key", "X-Other-Key", true),
+        ("X-Api-Key", "Accept-Language", false),
+        ("X-Plain", "X-Other", true),
+        ("X-Plain", "X-Api-Token", true),
+    ] {
+        let renamed = hidden.replacen(from, to, 1);
+        let back = known.reveal(&renamed);
+        let secret = if from == "X-Plain" { "9f86d081884c7d65" } else { "VALUE" };
+        assert_eq!(goes, back.contains(secret), "{from} {to}: {back}");
+        assert!(!cover.hide(&back).text.contains(secret), "{from} {to}: {back}");
+        assert_eq!(usize::from(!goes), left_over(&back).len(), "{from} {to}: {back}");
+    }
+}
+
+/// A file that an operator broke by hand is corrected on the page, where all its fields are hidden.
+#[test]
+fn an_ordinary_value_of_a_broken_text_comes_back_in_the_corrected_one() {
+    let broken = "[site.route.request_headers.set]\nAccept-Language = \"de\"\nX-Api-Key = \"VALUE\"\n[site\n";
+    let (cover, mut known) = (SecretCover::default(), KnownSecrets::default());
+    cover.learn(broken, &mut known);
+    let hidden = cover.hide(broken).text;
+    assert!(!hidden.contains("VALUE") && !hidden.contains("\"de\""), "{hidden}");
+    let lines = |text: &str| text.split_inclusive('\n').take(3).collect::<String>();
+    assert_eq!(lines(broken), known.reveal(&lines(&hidden)));
+    let moved = known.reveal(&lines(&hidden).replace("X-Api-Key", "X-Plain"));
+    assert!(!moved.contains("VALUE"), "{moved}");
 }

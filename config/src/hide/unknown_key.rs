@@ -1,11 +1,13 @@
-//! The keys of secrets by their paths, and whether the value of a key that the table lacks may be a secret: by its name, by its
-//! place, and by the key that was meant.
+//! The keys of secrets by their paths, the names of fields and variables that say it of their value, and whether the value of a key
+//! that the table lacks may be a secret: by its name, by its place, and by the key that was meant.
 
 use super::SCHEMES;
 use crate::key_path::dotted;
 use crate::kind::{BLOCK, ValueKind};
 use crate::{foreign, table};
-use larder_semantics::secret::names_secret;
+use larder_semantics::secret::{
+    has_random_part, is_secret_parameter, is_shared_secret, names_secret, shown_target,
+};
 use larder_stdx::nearest::nearest;
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -22,6 +24,8 @@ pub(super) enum Secrecy {
         /// Whether a user and a colon precede it.
         has_user: bool,
     },
+    /// A field, parameter or variable of a table that may have secrets, whose name says of none: its value decides.
+    Ordinary,
     /// It is a condition, which may compare a field with a secret.
     Condition,
     /// A text whose key is not known and resembles none for secrets; it may be a condition.
@@ -34,8 +38,12 @@ pub(super) enum Secrecy {
 const SECRET_WORDS: &str = "pw pin basic sk pat";
 /// Parts of such a name, within a word too.
 const SECRET_PARTS: &str = "pass pwd key cred auth bearer hmac salt priv dsn sign cookie";
+/// The same of the name of a field or a variable, which an operator chooses.
+const OWN_WORDS: &str = "otp seed code nonce sid sig";
+const OWN_PARTS: &str = "crypt webhook licen verif";
 /// Words for secrets that are often misspelt, besides the keys of larder.
-const MISSPELT: [&str; 6] = ["password", "passphrase", "secret", "token", "credential", "bearer"];
+const MISSPELT: [&str; 7] =
+    ["password", "passphrase", "secret", "token", "credential", "bearer", "authorization"];
 /// The different unknown keys of a text that are judged, and the names of a path; the values of all further ones are hidden.
 const MOST_KEYS: usize = 100;
 const MOST_NAMES: usize = 12;
@@ -45,6 +53,8 @@ const WIDE: [&str; 3] = ["", "site", "site.route"];
 /// The table of keys by paths without numbers.
 struct KeyPaths {
     keys: HashMap<String, Secrecy>,
+    /// Those of secrets that are tables of fields or variables.
+    tables: HashSet<String>,
     /// The names in each section.
     names: HashMap<String, Vec<String>>,
     /// The sections with a secret in them or further below.
@@ -59,6 +69,7 @@ impl KeyPaths {
         PATHS.get_or_init(|| {
             let mut paths = Self {
                 keys: HashMap::new(),
+                tables: HashSet::new(),
                 names: HashMap::from([(String::new(), vec![BLOCK.to_owned()])]),
                 secret_sections: HashSet::new(),
                 secret_names: Vec::new(),
@@ -93,13 +104,20 @@ impl KeyPaths {
             }
             rest = section;
         }
+        if kind.is_secret() && matches!(kind, ValueKind::Pairs { .. }) {
+            self.tables.insert(path.clone());
+        }
         self.keys.insert(path, secrecy);
     }
 
-    /// The secrecy of the key with which a path begins, and the length of the key.
+    /// The secrecy of the key with which a path begins, and the length of the key. Of a field or a variable in a table, the name
+    /// decides.
     fn known(&self, path: &str) -> Option<(Secrecy, usize)> {
         let ends = path.match_indices('.').map(|it| it.0).chain([path.len()]);
-        ends.filter_map(|end| Some((*self.keys.get(&path[..end])?, end))).next_back()
+        let (secrecy, end) = ends.filter_map(|end| Some((*self.keys.get(&path[..end])?, end))).next_back()?;
+        let own = path[end..].strip_prefix('.').filter(|_| self.tables.contains(&path[..end]));
+        let is_ordinary = own.is_some_and(|it| !may_name_own_secret(it));
+        Some((if is_ordinary { Secrecy::Ordinary } else { secrecy }, end))
     }
 
     /// Whether a key or section is one of secrets.
@@ -193,6 +211,44 @@ pub(super) fn known(path: &[String]) -> Option<Secrecy> {
         path => path.join("."),
     };
     KeyPaths::get().known(&path).map(|it| it.0)
+}
+
+/// Whether the name of a field, of a parameter or of a variable of an application says that its value is a secret, in any spelling: `Authorization`,
+/// `X-Origin-Verify`, `DB_PASSWORD`, `dbPw`.
+fn may_name_own_secret(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let is_word = |it: &str| {
+        let is = |words: &str| words.split(' ').any(|word| it == word);
+        is(SECRET_WORDS) || is(OWN_WORDS) || nearest(it, MISSPELT.into_iter()).is_some()
+    };
+    let has_part = |parts: &str| parts.split(' ').any(|it| lower.contains(it));
+    is_secret_parameter(name)
+        || is_shared_secret(name)
+        || has_part(SECRET_PARTS)
+        || has_part(OWN_PARTS)
+        || is_word(&lower)
+        || words(name).iter().any(|it| is_word(it))
+}
+
+/// The words of a name in lower case; a capital letter after a small one begins a word.
+fn words(name: &str) -> Vec<String> {
+    let (mut words, mut was_small) = (vec![String::new()], false);
+    for it in name.chars() {
+        if !it.is_ascii_alphanumeric() || was_small && it.is_ascii_uppercase() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| it.is_ascii_alphanumeric()) {
+            word.push(it.to_ascii_lowercase());
+        }
+        was_small = it.is_ascii_lowercase();
+    }
+    words
+}
+
+/// Whether the value of an ordinary field or variable is hidden: it may be a secret, has a part in random order, or is a URL with one.
+pub(super) fn is_hidden_value(value: &str) -> bool {
+    let is_url = |it: &str| it.contains('/') && shown_target(it) != it;
+    is_secret_value(value) || has_random_part(value) || value.split_whitespace().any(is_url)
 }
 
 /// Whether a value itself may be a secret: a URL with a user, credentials, a PEM block, the hash of a password, or a name of secrets

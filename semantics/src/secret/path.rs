@@ -106,6 +106,21 @@ pub(super) fn is_signed_token(text: &str) -> bool {
         .is_some_and(|(first, _)| first.len() >= SHORTEST && first.starts_with("eyJ") && is_base64(first))
 }
 
+/// Whether a text has a run of letters and digits in random order that may be a secret, such as a key or a UUID. Names, paths and dates with
+/// hyphens have none.
+#[must_use]
+pub fn has_random_part(text: &str) -> bool {
+    let is_number = |it: &str| {
+        it.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-') && it.bytes().any(|it| it.is_ascii_digit())
+    };
+    // Base64 has + and =; a UUID has hyphens.
+    let words = |marks: &'static str| {
+        let is_word = move |it: char| it.is_ascii_alphanumeric() || marks.contains(it);
+        text.split(move |it: char| !is_word(it)).filter(|it| it.len() >= SHORTEST)
+    };
+    words("-").any(is_number) || words("+=").any(|it| is_number(it) || changes(it) * 5 >= it.len())
+}
+
 /// The places where a digit follows a letter, a small letter a capital one, and the like: words have few, random texts many.
 fn changes(text: &str) -> usize {
     let kind = |it: u8| match it {

@@ -139,6 +139,12 @@ function Line({ id, it, value, bad, editable, era, writes, edit, lines }: Props 
 /** Of a secret that names its file or a variable, that is shown; any other only is there or is not. */
 const isReference = (it: string): boolean => it.startsWith('file:') || /^\$\{[^}]*\}$/.test(it);
 
+/** Names of fields and variables with secrets: a value that is typed there is not readable. What larder sends, it decides itself. */
+const SECRET_NAME = /pass|pwd|\bpw\b|key|token|secret|cred|auth|bearer|hmac|salt|priv|dsn|sign|cookie|session|csrf|jwt|webhook|verif|crypt/i;
+
+/** Whether the value of a row is hidden; that of a row without a name may become one that is. */
+const isHidden = (name: string, value: string): boolean => value.startsWith('hidden:') || name === '' || SECRET_NAME.test(name);
+
 interface SecretProps {
   id?: string;
   label?: string;
@@ -378,7 +384,7 @@ function Pairs({ id, it, value, bad, editable, era, writes, edit }: Props): JSX.
               era={era}
               set={(text) => rename(row, text)}
             />
-            {it.key.secret ? (
+            {it.key.secret && isHidden(row.name, row.value) ? (
               <Secret
                 label={`Value of ${label}`}
                 value={row.value}
@@ -440,13 +446,13 @@ function Pairs({ id, it, value, bad, editable, era, writes, edit }: Props): JSX.
 
 /** A value for people: of a table its rows, of a secret that it is set. */
 export function Shown({ it, of }: { it: Key | null; of: Setting | null }): JSX.Element {
-  if (of === null || it?.secret) return <span class="chip">set</span>;
+  if (of === null || (it?.secret && !isTable(of))) return <span class="chip">set</span>;
   if (isTable(of)) {
     return (
       <span class="shown">
         {Object.entries(of as Settings).map(([name, one]) => (
           <span key={name}>
-            <b>{name}</b> {shape(one)}
+            <b>{name}</b> {it?.secret && isHidden(name, shape(one)) && !isReference(shape(one)) ? <span class="chip">set</span> : shape(one)}
           </span>
         ))}
       </span>
