@@ -280,7 +280,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .query(history::QUERY).gives(history::HISTORY).example("since=0&step=60", ""),
     row("GET", "/api/v1/history/difference", VIEWER, "Compares a time range of the last 6 hours with the time of the same length before it: routes, reasons and URLs by minute, slow and failed requests.", |it, asked| Box::pin(async move { it.history_difference(&asked) }))
         .query(&[integer("from", 0, 99_999_999_999, "its beginning, Unix time").required(), integer("to", 0, 99_999_999_999, "its end, Unix time (now)")]).gives(history::DIFFERENCE).example("from=1700000000&to=1700000300", ""),
-    row("GET", "/api/v1/worst", VIEWER, "Lists the worst requests, without sampling: the slowest 100 of a day, and the latest 100 that failed.", |it, asked| Box::pin(async move { it.worst(&asked) }))
+    row("GET", "/api/v1/worst", VIEWER, "Lists the worst requests, without sampling: the slowest 100 of a day, the latest 30 that failed, and before them one or two of each route and minute.", |it, asked| Box::pin(async move { it.worst(&asked) }))
         .query(&[integer("since", 0, 99_999_999_999, "only those that ended at this Unix time or later"), integer("until", 0, 99_999_999_999, "or earlier")]).gives(history::WORST).example("since=0", ""),
     row("POST", "/api/v1/login", OPEN, "Starts a session with the code of a login link.", |it, asked| Box::pin(async move { it.login(asked) })).takes(CODE).gives(SESSION),
     row("POST", "/api/v1/login-links", VIEWER, "Creates a single-use login link.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),

@@ -58,13 +58,15 @@ pub struct RequestOutcome {
     pub origin: Option<OriginFacts>,
     /// Why the origin was contacted; `None` if it was not.
     pub reason: Option<MissReason>,
+    /// Why the origin gave no valid response, where larder answered for that reason.
+    pub failure: Option<Box<str>>,
 }
 
 impl RequestOutcome {
     /// A complete response without an origin exchange.
     #[must_use]
     pub fn whole(status: u16, body: u64, report: Option<CacheReport>) -> Self {
-        Self { status, body, report, end: ResponseEnd::Whole, origin: None, reason: None }
+        Self { status, body, report, end: ResponseEnd::Whole, origin: None, reason: None, failure: None }
     }
 
     /// A response made by larder and sent at the slow speed.

@@ -258,14 +258,12 @@ fn count_needless(scope: &RouteScope, reason: MissReason, target: &str, fields: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::ResponseEnd;
     use larder_counters::{RouteCounters, Snapshot};
 
     #[track_caller]
     fn check(status: u16, report: Option<CacheReport>, expect: &[&str]) {
         let (scope, all) = (RouteScope::default(), WorkerScopes::new(Arc::default(), true));
-        let outcome =
-            RequestOutcome { status, body: 1, report, end: ResponseEnd::Whole, origin: None, reason: None };
+        let outcome = RequestOutcome { report, ..RequestOutcome::whole(status, 1, None) };
         all.slow(Some(&scope), &outcome, 5);
         let values = RouteCounters::TABLE.iter().zip(scope.counters.values());
         let counted: Vec<&str> = values.filter(|it| it.1 == 1).map(|it| it.0.name).collect();

@@ -1,4 +1,5 @@
-//! The worst requests, without sampling: the slowest of a day, and the latest that failed, of all workers. A hit of RAM is never among
+//! The worst requests, without sampling: the slowest of a day, and of those that failed the latest, and before them some of each route and
+//! minute, of all workers. A hit of RAM is never among
 //! them; any other request is compared with a threshold. Credentials are not kept: neither fields nor the values of secret parameters.
 
 use super::Finished;
@@ -13,15 +14,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The slow requests that are kept.
 pub const SLOW: usize = 100;
+/// The latest failed requests, which are kept in any case.
+pub const LATEST: usize = 30;
+/// The failed requests before them that are kept: one route that fails all the time has one in each minute of the last hour.
+pub const EARLIER: usize = 76;
+/// Of them, those of one route and minute at most; once all places are taken, one of each earlier minute.
+const OF_A_MINUTE: usize = 2;
 /// The failed requests that are kept.
-pub const FAILED: usize = 100;
+const FAILED: usize = LATEST + EARLIER;
 /// Seconds for which a slow request is kept.
 const DAY: u64 = 86_400;
 /// Seconds by which a slow request may be in the future: a clock that is corrected by less loses none.
 const CLOCK_STEP: u64 = 3600;
-/// The most bytes of a URL, and of any other text.
+/// The most bytes of a URL, of the sentence on a failure, of any other text that is not larder's, and of a name of larder.
 const URL: usize = 320;
+const FAILURE: usize = 128;
 const TEXT: usize = 64;
+const NAME: usize = 32;
 /// A larger response is compared by the time of its origin: the rest depends on the client.
 const LARGE: u64 = 256 << 10;
 /// Switching protocols: the duration is that of the connection.
@@ -31,7 +40,18 @@ const UPGRADED: u16 = 101;
 const BROKEN: u16 = 1 << 15;
 
 /// The names of the texts of a request, in their order.
-pub const TEXTS: [&str; 8] = ["id", "method", "url", "route", "cache", "reason", "origin", "request_id"];
+pub const TEXTS: [&str; 9] =
+    ["id", "method", "url", "route", "cache", "reason", "origin", "request_id", "failure"];
+
+/// The most bytes of a text.
+const fn most_of(name: &str) -> usize {
+    match name.as_bytes() {
+        b"url" => URL,
+        b"failure" => FAILURE,
+        b"id" | b"method" | b"cache" | b"reason" => NAME,
+        _ => TEXT,
+    }
+}
 
 /// A kept request.
 pub struct WorstRequest {
@@ -70,11 +90,45 @@ impl WorstRequest {
 struct WorstLists {
     /// The slowest first.
     slow: Vec<Arc<WorstRequest>>,
-    /// The oldest first.
+    /// The latest that failed, the oldest first.
     failed: Vec<Arc<WorstRequest>>,
+    /// Some of those before them, the oldest first.
+    earlier: Vec<Arc<WorstRequest>>,
     /// The number of requests so far, and of those that are in the file.
     numbers: u64,
     saved: u64,
+}
+
+impl WorstLists {
+    /// Adds the latest request that failed.
+    fn add_failed(&mut self, it: Arc<WorstRequest>) {
+        self.failed.push(it);
+        if self.failed.len() <= LATEST {
+            return;
+        }
+        let past = self.failed.remove(0);
+        let minute = |it: &WorstRequest| it.request.at / 60;
+        let is_like =
+            |it: &&Arc<WorstRequest>| minute(it) == minute(&past) && it.text("route") == past.text("route");
+        if self.earlier.iter().rev().filter(is_like).take(OF_A_MINUTE).count() == OF_A_MINUTE {
+            return;
+        }
+        if self.earlier.len() == EARLIER {
+            let is_doubled = |at: &usize| {
+                let it = &self.earlier[*at];
+                let later = self.earlier[at + 1..].iter().take_while(|other| minute(other) == minute(it));
+                later.into_iter().any(|other| other.text("route") == it.text("route"))
+            };
+            let surplus = (0..EARLIER).find(is_doubled).unwrap_or(0);
+            self.earlier.remove(surplus);
+        }
+        self.earlier.push(past);
+    }
+
+    /// All that failed, the oldest first.
+    fn all_failed(&self) -> impl DoubleEndedIterator<Item = &Arc<WorstRequest>> {
+        self.earlier.iter().chain(&self.failed)
+    }
 }
 
 /// The worst requests of all workers.
@@ -112,13 +166,14 @@ impl Worst {
         let origin = outcome.origin.as_ref();
         let texts = [
             id.to_string(),
-            cut(it.method, TEXT),
+            cut(it.method, NAME),
             cut(&url, URL),
             cut(it.route, TEXT),
             outcome.cache().to_owned(),
             outcome.reason().to_owned(),
             cut(origin.map_or("", |it| &it.name), TEXT),
             cut(&request_id, TEXT),
+            cut(outcome.failure.as_deref().unwrap_or_default(), FAILURE),
         ];
         self.put(StoredRequest {
             at: clock::wall().0,
@@ -135,10 +190,7 @@ impl Worst {
         lists.numbers += 1;
         let it = Arc::new(WorstRequest { request, number: lists.numbers });
         if it.is_failure() {
-            if lists.failed.len() == FAILED {
-                lists.failed.remove(0);
-            }
-            lists.failed.push(it.clone());
+            lists.add_failed(it.clone());
         }
         let at = lists.slow.partition_point(|other| other.request.rank >= it.request.rank);
         if at < SLOW {
@@ -164,7 +216,7 @@ impl Worst {
     #[must_use]
     pub fn lists(&self) -> (Vec<Arc<WorstRequest>>, Vec<Arc<WorstRequest>>) {
         let lists = self.guard();
-        (lists.slow.clone(), lists.failed.iter().rev().cloned().collect())
+        (lists.slow.clone(), lists.all_failed().rev().cloned().collect())
     }
 
     /// The requests that are not in the file, or `all`, in the order of arrival, and the number of requests so far, for [`Worst::saved`].
@@ -175,7 +227,7 @@ impl Worst {
         let mut found: Vec<&Arc<WorstRequest>> = lists
             .slow
             .iter()
-            .chain(&lists.failed)
+            .chain(lists.all_failed())
             .filter(|it| saved.is_none_or(|saved| it.number > saved))
             .collect();
         found.sort_by_key(|it| (it.number, it.request.at));
@@ -197,18 +249,17 @@ impl Worst {
                 continue;
             }
             request.texts.iter_mut().zip(TEXTS).for_each(|(text, name)| {
-                *text = cut(text, if name == "url" { URL } else { TEXT });
+                *text = cut(text, most_of(name));
             });
             restored.push(Arc::new(WorstRequest { request, number: 0 }));
         }
         lists.slow.extend(restored.iter().cloned());
         lists.slow.sort_by_key(|it| std::cmp::Reverse(it.request.rank));
         lists.slow.truncate(SLOW);
-        let own = std::mem::take(&mut lists.failed);
-        let earlier = restored.into_iter().filter(|it| it.is_failure());
-        lists.failed = earlier.chain(own).collect();
-        let surplus = lists.failed.len().saturating_sub(FAILED);
-        lists.failed.drain(..surplus);
+        let own: Vec<Arc<WorstRequest>> = lists.all_failed().cloned().collect();
+        (lists.earlier, lists.failed) = Default::default();
+        let all = restored.into_iter().filter(|it| it.is_failure()).chain(own);
+        all.for_each(|it| lists.add_failed(it));
         self.set_threshold(&lists);
     }
 
@@ -217,13 +268,17 @@ impl Worst {
     pub fn bytes(&self) -> usize {
         let lists = self.guard();
         let texts = |it: &Arc<WorstRequest>| it.request.texts.iter().map(String::len).sum::<usize>();
-        lists.slow.iter().chain(&lists.failed).map(|it| size_of::<WorstRequest>() + 16 + texts(it)).sum()
+        lists.slow.iter().chain(lists.all_failed()).map(|it| size_of::<WorstRequest>() + 16 + texts(it)).sum()
     }
 
     /// The most bytes of memory.
     #[must_use]
     pub const fn most_bytes() -> usize {
-        let texts = URL + TEXT * (TEXTS.len() - 1);
+        let (mut texts, mut at) = (0, 0);
+        while at < TEXTS.len() {
+            texts += most_of(TEXTS[at]);
+            at += 1;
+        }
         (SLOW + FAILED) * (size_of::<WorstRequest>() + 16 + texts)
     }
 
@@ -278,11 +333,11 @@ mod tests {
         let own = RequestOutcome { report: None, ..miss(503) };
         assert!(!worst.wants(&own, 1), "maintenance is no failure");
         assert!(worst.wants(&RequestOutcome { end: ResponseEnd::Broken, ..miss(200) }, 1));
-        (1..=150).for_each(|it| worst.put(request(2000 + it, 1, 500)));
+        (1..=50).for_each(|it| worst.put(request(2000 + it, 1, 500)));
         let (slow, failed) = worst.lists();
         assert_eq!(
-            (100, 100, 2150, 2051),
-            (slow.len(), failed.len(), failed[0].request.at, failed[99].request.at)
+            (100, 32, 2050, 2001),
+            (slow.len(), failed.len(), failed[0].request.at, failed[31].request.at)
         );
         // Two that were slow while the clock was ahead.
         worst.put(request(DAY + 1140 + CLOCK_STEP, 1000, 200));
@@ -293,6 +348,36 @@ mod tests {
         worst.advance(DAY + 1139);
         assert_eq!(10, worst.lists().0.len(), "a day later there is room again");
         assert!(worst.wants(&miss(200), 1));
+    }
+
+    /// A route that fails ten times a second, and another that failed once an hour ago: both have examples in each minute of the last hour.
+    #[test]
+    fn failed_requests_of_an_hour_ago_are_kept() {
+        let worst = Worst::default();
+        let mut ids = 0..;
+        let mut of = |at: u64, route: &str| {
+            let mut it = request(at, 1, 502);
+            (it.texts[0], it.texts[3]) = (format!("{:?}", ids.next()), route.to_owned());
+            it
+        };
+        const HOUR: u64 = 600_000;
+        worst.put(of(HOUR + 30, "other"));
+        for at in HOUR..HOUR + 3600 {
+            (0..10).for_each(|_| worst.put(of(at, "route")));
+        }
+        let (_, failed) = worst.lists();
+        assert!(failed.len() <= FAILED, "{}", failed.len());
+        assert!(failed.iter().any(|it| it.text("route") == "other"));
+        let minutes: std::collections::BTreeSet<u64> =
+            failed.iter().filter(|it| it.text("route") == "route").map(|it| it.request.at / 60).collect();
+        assert_eq!(60, minutes.len(), "{minutes:?}");
+        let latest = failed.iter().take(LATEST).map(|it| it.request.at);
+        assert!(latest.clone().all(|it| it >= HOUR + 3597) && latest.is_sorted_by(|a, b| a >= b));
+        // So it is after a restart.
+        let next = Worst::default();
+        next.restore(worst.stored(true).0);
+        let times = |of: &Worst| of.lists().1.iter().map(|it| it.request.at).collect::<Vec<_>>();
+        assert_eq!(times(&worst), times(&next));
     }
 
     #[test]
@@ -306,7 +391,7 @@ mod tests {
     #[test]
     fn a_request_is_kept_without_credentials_and_within_bounds() {
         let (worst, ids) = (Worst::default(), Ids::default());
-        let outcome = miss(503);
+        let outcome = RequestOutcome { failure: Some("f".repeat(500).into()), ..miss(503) };
         let target = format!("/a?token=s3cret&b={}", "x".repeat(2000));
         with_request(&outcome, |it| {
             worst.insert(&Finished { target: &target, micros: Some(7), ..*it }, ids.next());
@@ -319,7 +404,8 @@ mod tests {
             (8, "uri-miss", 7),
             (failed[0].text("id").len(), failed[0].text("cache"), slow[0].request.rank)
         );
-        assert!(Worst::most_bytes() <= 224 << 10, "{}", Worst::most_bytes());
+        assert_eq!(FAILURE, failed[0].text("failure").len());
+        assert!(Worst::most_bytes() <= 212 << 10, "{}", Worst::most_bytes());
     }
 
     #[test]

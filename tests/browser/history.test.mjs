@@ -71,6 +71,10 @@ it('shows the faulty route first where one drags over the spike', async () => {
   await page.mouse.up();
   await page.locator('.zoomed').waitFor();
   await expectFaultyRoute();
+  // What is compared are whole minutes: the chart shows these.
+  const times = async (of) => (await of.innerText()).match(/\d+:\d+:\d+/g)?.slice(0, 2).join();
+  const compared = await times(panel().locator('h2'));
+  await until('the chart shows the range that is compared', async () => (await times(page.locator('.zoomed'))) === compared);
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     assert.deepEqual(await audit(page), [], colorScheme);
@@ -120,7 +124,7 @@ it('keeps the history over a restart, and marks it', async () => {
   await drawn();
 });
 
-it('lists the worst requests in Traces, and explains one', async () => {
+it('lists the worst requests in Traces, opens one, and explains its URL', async () => {
   await page.goto(`${larder.admin}/#/traces`);
   const block = page.locator('section', { hasText: 'The worst requests' }).last();
   await block.getByRole('button', { name: /^Failed \(12\)/ }).click();
@@ -129,6 +133,11 @@ it('lists the worst requests in Traces, and explains one', async () => {
   assert.match(await row.innerText(), /\/api\/broken\/2[\s\S]*503/);
   assert.deepEqual(await audit(page), []);
   await row.getByRole('button').click();
+  const drawer = page.locator('dialog.drawer');
+  await drawer.locator('[data-failure]', { hasText: 'The origin answered 503.' }).waitFor();
+  assert.match((await drawer.innerText()).replaceAll(/\s+/g, ' '), /Status 503 Ended .* Route api Origin http:\/\/127\.0\.0\.1:\d+, .* Reason /);
+  assert.deepEqual(await audit(page), []);
+  await drawer.getByRole('button', { name: 'Explain its URL now' }).click();
   await page.waitForURL(/#\/explain\?url=/);
 });
 

@@ -73,7 +73,7 @@ export interface Stats {
   counters: Counts;
   latency?: { all: Histogram; hit: Histogram; miss: Histogram; pass: Histogram };
   /** The sums of all routes. */
-  totals?: { errors_4xx: number; errors_5xx: number; could_be_hits: number };
+  totals?: { errors_4xx: number; errors_5xx: number; could_be_hits: number; revalidated: number };
   /** These and the origins are empty in a reading of the totals. */
   routes?: RouteStats[];
   tiers?: { name: string; state: string; hits: number; bytes_served: number; objects?: number; used_bytes?: number; budget_bytes?: number }[];
@@ -138,6 +138,8 @@ export interface WorstRequest {
   reason: string;
   origin: string;
   request_id: string;
+  /** Why the origin gave no valid response; empty if it gave one. */
+  failure: string;
 }
 
 /** A time against the time before it. */
@@ -335,10 +337,10 @@ export interface Advice {
 }
 
 export interface Explanation {
-  summary: { answer: string; judgement: 'right' | 'once' | 'could-be-cached' | 'fault' | 'by-rule'; because: string; changes: Change[] };
+  summary: { answer: string; judgement: 'right' | 'once' | 'could-be-cached' | 'fault' | 'by-rule'; because: string; changes: Change[]; /** Every recorded request failed. */ fails: boolean };
   url?: string | null;
   pages?: string[];
-  site?: number;
+  site?: number | null;
   route?: string;
   key?: { text: string; recipe: string };
   tiers?: { tier: string; holds: string; count?: number }[];

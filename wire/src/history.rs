@@ -95,8 +95,8 @@ pub struct StoredRequest {
     pub origin_micros: u64,
     /// The status that was sent; 0 if none was. Its highest bit says that the origin broke the response off.
     pub status: u16,
-    /// Its id, method, URL, route, cache result, reason, origin, and the identifier of its field, in this order.
-    pub texts: [String; 8],
+    /// Its id, method, URL, route, cache result, reason, origin, the identifier of its field, and its failure, in this order.
+    pub texts: [String; 9],
 }
 
 /// A record.
@@ -302,9 +302,14 @@ fn read_payload(kind: u8, rest: &mut &[u8]) -> Option<HistoryRecord> {
         4 => {
             let [at, micros, rank, origin_micros] = [long(rest)?, long(rest)?, long(rest)?, long(rest)?];
             let status = short(rest)?;
-            let mut texts: [String; 8] = Default::default();
-            for it in &mut texts {
+            let mut texts: [String; 9] = Default::default();
+            let (failure, others) = texts.split_last_mut()?;
+            for it in others {
                 *it = text(rest)?;
+            }
+            // Files of earlier versions have none.
+            if !rest.is_empty() {
+                *failure = text(rest)?;
             }
             HistoryRecord::Request(StoredRequest { at, micros, rank, origin_micros, status, texts })
         }
@@ -452,6 +457,18 @@ mod tests {
         }
         // The search has an end: each of these bytes might begin a long record.
         assert!(!is_interrupted(&[[0, 0, 8, 0].repeat(200), vec![0; MOST]].concat()));
+    }
+
+    #[test]
+    fn a_request_of_an_earlier_version_has_no_failure() {
+        let Some(HistoryRecord::Request(mut request)) = records().pop() else { panic!("a request") };
+        request.texts[8].clear();
+        let record = HistoryRecord::Request(request);
+        let mut bytes = Vec::new();
+        let kind = record.write_payload(&mut bytes);
+        // The length of the failure.
+        bytes.truncate(bytes.len() - 2);
+        assert_eq!(Some(record), read_payload(kind, &mut &bytes[..]));
     }
 
     #[test]

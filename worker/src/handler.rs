@@ -448,6 +448,7 @@ impl RequestHandler {
                     },
                     origin: summary.origin,
                     reason: summary.reason,
+                    failure: summary.failure,
                 }
             }
             (None, Some(RouteTarget::Files(files))) => files.answer(&request, reply, observed.stages).await,

@@ -18,10 +18,10 @@ const REQUESTS: usize = 20;
 /// A slow or failed request.
 macro_rules! request {
     () => {
-        r#"{"type":"object","required":["id","at","method","url","route","status","broken","duration_us","origin_us","cache","reason","origin","request_id"],"properties":{
+        r#"{"type":"object","required":["id","at","method","url","route","status","broken","duration_us","origin_us","cache","reason","origin","request_id","failure"],"properties":{
 "id":{"type":"string"},"at":{"type":"integer","description":"its end, Unix time"},"method":{"type":"string"},"url":{"type":"string","description":"without the values of secret parameters, at most 320 bytes"},
 "route":{"type":"string"},"status":{"type":"integer","description":"0 if none was sent"},"broken":{"type":"boolean","description":"the origin broke the response off"},"duration_us":{"type":"integer"},"origin_us":{"type":"integer"},
-"cache":{"type":"string"},"reason":{"type":"string"},"origin":{"type":"string"},"request_id":{"type":"string","description":"the identifier of its field, if it has one"}}}"#
+"cache":{"type":"string"},"reason":{"type":"string"},"origin":{"type":"string"},"request_id":{"type":"string","description":"the identifier of its field, if it has one"},"failure":{"type":"string","description":"why the origin gave no valid response; empty if it gave one"}}}"#
     };
 }
 
@@ -37,7 +37,7 @@ pub const WORST: &str = concat!(
     r#"{"type":"object","required":["now","slow","failed"],"properties":{"now":{"type":"integer"},
 "slow":{"type":"array","description":"the slowest 100 of a day, the slowest first","items":"#,
     request!(),
-    r#"},"failed":{"type":"array","description":"the latest 100 with a status of 500 to 599, the latest first","items":"#,
+    r#"},"failed":{"type":"array","description":"the latest 30 with a status of 500 to 599, and before them one or two of each route and minute, the latest first","items":"#,
     request!(),
     "}}}"
 );

@@ -77,6 +77,8 @@ pub struct RequestSummary {
     pub origin: Option<OriginFacts>,
     /// Why the origin was asked; `None` where it was not.
     pub reason: Option<MissReason>,
+    /// Why the origin gave no valid response, where larder answered for that reason.
+    pub failure: Option<Box<str>>,
 }
 
 /// How a request ended.
@@ -498,6 +500,8 @@ impl<'c> Machine<'_, 'c> {
         if let Some(step) = self.stale_instead(false) {
             return step;
         }
+        let last = self.input.gateway.refusals.get(self.key.hash);
+        self.response.summary.failure = last.and_then(|it| it.failure.as_deref().map(Box::from));
         // The origin's own error stays with the leader; a follower reports that the origin failed.
         self.fails(OwnError::Status(gateway_status(status)))
     }

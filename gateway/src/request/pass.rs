@@ -64,7 +64,10 @@ impl<'c> Machine<'_, 'c> {
             Ok(arrived) => arrived,
             Err(NoAnswer::Upload(why)) => return self.upload_stopped(why),
             Err(_) if self.has_left() => return self.needs_nothing(),
-            Err(NoAnswer::Origin(error)) => return self.passing_failed(error.status()),
+            Err(NoAnswer::Origin(error)) => {
+                self.response.summary.failure = Some(error.sentence().into());
+                return self.passing_failed(error.status());
+            }
             Err(NoAnswer::GivenUp) => return self.passing_failed(OriginError::Busy.status()),
         };
         job.settle_reason(&arrived);

@@ -107,7 +107,13 @@ function shownOf(own: Point[], window: number, step: number): Point[] {
 export function Charts({ points, version }: { points: Point[]; version: number }): JSX.Element {
   const [measure, setMeasure] = useState<Measure>('requests');
   const [window, setWindow] = useState('3600');
-  const [range, setRange] = useState<[number, number] | null>(null);
+  const [range, choose] = useState<[number, number] | null>(null);
+  // The whole minutes of the range that are compared: the chart shows the same.
+  const [compared, setCompared] = useState<[number, number] | null>(null);
+  const setRange = (it: [number, number] | null): void => {
+    setCompared(null);
+    choose(it);
+  };
   const seconds = Number(window);
   const step = STEPS[window]!;
   useEffect(() => history.want(step), [step]);
@@ -132,7 +138,7 @@ export function Charts({ points, version }: { points: Point[]; version: number }
           }}
         />
       </div>
-      <Chart {...shape} at={at} series={series} marks={history.marks} window={seconds} zoom={range} setZoom={setRange} />
+      <Chart {...shape} at={at} series={series} marks={history.marks} window={seconds} zoom={compared ?? range} setZoom={setRange} />
       <Compare choose={setRange} end={at.at(-1) ?? Date.now() / 1000} />
       {history.kept?.in === 'ram' && history.kept.path && (
         <p class="hint">
@@ -140,7 +146,7 @@ export function Charts({ points, version }: { points: Point[]; version: number }
         </p>
       )}
       {history.kept?.in === 'ram' && !history.kept.path && <p class="hint">The history ends with the process: {history.kept.why}</p>}
-      {range && <Difference from={range[0]} to={range[1]} close={() => setRange(null)} />}
+      {range && <Difference from={range[0]} to={range[1]} found={(from, to) => setCompared([from, to])} close={() => setRange(null)} />}
     </section>
   );
 }

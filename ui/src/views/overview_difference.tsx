@@ -1,5 +1,6 @@
 // The differences of a time range, against the time of the same length before it: routes with their reasons, URLs, slow and failed requests.
 import type { JSX } from 'preact';
+import { useEffect } from 'preact/hooks';
 import { get, query } from '../api';
 import { Skeleton, Failed, Url, reasonWords } from '../parts/basic';
 import { useShort } from '../parts/short';
@@ -18,10 +19,13 @@ const RECENT = 90;
 
 type Row = Found['routes'][number];
 
-export function Difference({ from, to, close }: { from: number; to: number; close: () => void }): JSX.Element {
+export function Difference({ from, to, found, close }: { from: number; to: number; found: (from: number, to: number) => void; close: () => void }): JSX.Element {
   // Of larder's clock.
   const [a, b] = [Math.floor(from - history.skew), Math.ceil(to - history.skew)];
   const { data, problem, again } = useFetched<Found>(`${a} ${b}`, (signal) => get(`/api/v1/history/difference${query({ from: a, to: b })}`, signal));
+  useEffect(() => {
+    if (data) found(data.from + history.skew, data.to + history.skew);
+  }, [data]);
   return (
     <section class="block difference" aria-label="Differences">
       <div class="block-head">

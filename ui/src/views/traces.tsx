@@ -222,7 +222,7 @@ function Worst(): JSX.Element | null {
     <section class="block">
       <div class="block-head">
         <h2>
-          The worst requests <span class="faint">without sampling: the slowest 100 of a day, the latest 100 that failed</span>
+          The worst requests <span class="faint">without sampling: the slowest 100 of a day, the latest 30 that failed, and before them one or two of each route and minute</span>
         </h2>
         <Segments
           label="The worst by"
