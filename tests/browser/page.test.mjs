@@ -545,7 +545,7 @@ it('draws a reading that stands alone as a point', async () => {
 
 it('can be walked through with the keyboard alone', async () => {
   await go('overview');
-  for (const [key, name] of [['b', 'Objects'], ['e', 'Explain'], ['w', 'Why'], ['l', 'Live'], ['t', 'Top'], ['r', 'Traces'], ['c', 'Configuration'], ['o', 'Overview']]) {
+  for (const [key, name] of [['b', 'Objects'], ['e', 'Explain'], ['w', 'Why'], ['l', 'Live'], ['t', 'Top'], ['r', 'Traces'], ['h', 'Help'], ['c', 'Configuration'], ['o', 'Overview']]) {
     // At once, and again: a busy machine may take longer than a pair of keys may.
     await until(`g ${key} opens ${name}`, async () => {
       if ((await title()) === name) return true;
@@ -605,7 +605,7 @@ for (const [key, view, opens] of [['b', 'Objects', 'dialog'], ['l', 'Live', 'dia
   });
 }
 
-const VIEWS = ['overview', 'objects', 'objects?show=overlays', 'explain', 'live', 'top', 'traces', 'config?part=form', 'config?part=text', 'config?part=history'];
+const VIEWS = ['overview', 'objects', 'objects?show=overlays', 'explain', 'live', 'top', 'traces', 'config?part=form', 'config?part=text', 'config?part=history', 'help', 'help?view=why&key=cache.max_object'];
 
 /** Writes the configuration's text anew, and applies nothing. */
 const write = async (how) => {

@@ -27,6 +27,8 @@ export interface View {
   key: string;
   /** It has a link only where a fleet is configured. */
   ofFleet?: boolean;
+  /** Every view has a link to it; the list of views has none. */
+  isHelp?: boolean;
   /** What draws it ... */
   draw?: Draw;
   /** ... or loads what does. */
@@ -244,7 +246,7 @@ function Links({ now }: { now: View | undefined }): JSX.Element {
   const hasFleet = latest?.tiers?.some((it) => it.name === 'fleet' && it.state === 'on');
   return (
     <>
-      {views().filter((it) => !it.ofFleet || it === now || hasFleet).map((it) => (
+      {views().filter((it) => !it.isHelp && (!it.ofFleet || it === now || hasFleet)).map((it) => (
         <a
           key={it.name}
           class="nav"

@@ -15,11 +15,23 @@ export function Fig({ it }: { it: Figure }): JSX.Element {
   );
 }
 
+/** A link from a view to what it shows. */
+function HelpLink(): JSX.Element | null {
+  const view = /^#\/(\w+)/.exec(location.hash)?.[1] ?? 'overview';
+  if (view === 'help') return null;
+  return (
+    <a class="help-link" href={`#/help?view=${view}`} title="What this view shows, and the keys of the configuration (g h)">
+      Help
+    </a>
+  );
+}
+
 export function Head({ title, sub, children }: { title: string; sub?: ComponentChildren; children?: ComponentChildren }): JSX.Element {
   return (
     <header class="head">
       <h1>{title}</h1>
       {sub !== undefined && <p class="head-sub">{sub}</p>}
+      <HelpLink />
       {children && <div class="head-tools">{children}</div>}
     </header>
   );

@@ -18,6 +18,10 @@ const VIEWS: Record<string, [string, string]> = {
 /** A file of a configuration and its line. */
 const PLACE = /([\w./@+-]+\.(?:toml|conf)):(\d+)(?::\d+)?/;
 
+/** A key of the configuration, alone or with its value; not a host or a file. */
+const KEY = /^((?:[a-z][a-z0-9_]*\.)+[a-z][a-z0-9_]*)(?: = .+)?$/;
+const NO_KEY = /\.(toml|conf|test|com|net|org|md|php|example|service|socket|json|html|js|css)$/;
+
 /** Opens the view of a link again, where the address is that of the link already. */
 export const again = (href: string): boolean => location.hash === href && dispatchEvent(new HashChangeEvent('hashchange'));
 
@@ -34,6 +38,14 @@ export function LineLink({ file, line, title, children }: { file: string; line: 
 function Code({ text }: { text: string }): JSX.Element {
   const [, name = '', filter] = /^larder ([a-z ]+?)(?: '(.+)')?$/.exec(text) ?? [];
   const view = VIEWS[name];
+  const key = KEY.exec(text)?.[1];
+  if (key && !NO_KEY.test(key)) {
+    return (
+      <a class="key" href={`#/help?key=${encodeURIComponent(key)}`} title="About this key">
+        <code>{text}</code>
+      </a>
+    );
+  }
   if (!view || (filter && name !== 'tail')) return <code>{text}</code>;
   return (
     <a href={`#/${view[1]}${filter ? `?filter=${encodeURIComponent(filter)}` : ''}`} title={`On the command line: ${text}`}>

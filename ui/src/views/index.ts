@@ -14,4 +14,5 @@ export const VIEWS: View[] = [
   { name: 'nodes', title: 'Nodes', icon: 'nodes', key: 'n', load: async () => (await import('./nodes')).Nodes, ofFleet: true },
   { name: 'config', title: 'Configuration', icon: 'config', key: 'c', load: async () => (await import('./config')).Config },
   { name: 'access', title: 'Access', icon: 'access', key: 'a', load: async () => (await import('./access')).Access, needs: 'admin' },
+  { name: 'help', title: 'Help', icon: 'help', key: 'h', load: async () => (await import('./help')).HelpView, isHelp: true },
 ];
