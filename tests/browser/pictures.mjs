@@ -56,6 +56,27 @@ const SCENES = {
     await page.locator('dialog .trial').waitFor();
     for (const it of await page.locator('dialog .trial summary').all()) await it.click();
   },
+  help: async () => {
+    await go('help?view=why');
+    await page.locator('[data-key]').first().waitFor();
+  },
+  'help-key': async () => {
+    await go('help?key=cache.max_object');
+    await page.locator('[data-key]').first().waitFor();
+  },
+  failed: async () => {
+    await ask(`${larder.site}/broken/oven`);
+    await go('traces');
+    const block = page.locator('section', { hasText: 'The worst requests' }).last();
+    await block.getByRole('button', { name: /^Failed/ }).click();
+    await block.locator('tbody [data-row]').first().click();
+    await page.locator('dialog [data-failure]').waitFor();
+  },
+  'explain-failed': async () => {
+    for (let times = 0; times < 3; times += 1) await ask(`${larder.site}/broken/oven`);
+    await go(`explain?url=${encodeURIComponent(`${larder.site}/broken/oven`)}`);
+    await page.locator('[data-bridge]').waitFor();
+  },
   objects: async () => {
     await go('objects');
     await page.locator('.rows tbody tr').first().waitFor();

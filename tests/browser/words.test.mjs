@@ -49,6 +49,18 @@ it('shows the path of each URL on a phone, and what is asked of Explain', async 
   assert.ok(width > 250, `the field is ${width} pixels wide`);
 });
 
+it('shows the hosts in Top on a phone, where the URLs have several', async () => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  // More than any other URL, so that it is in the list.
+  for (let times = 0; times < 40; times += 1) await ask(`${larder.site}/pages/two`, { Host: 'second.example' });
+  await go('top');
+  const row = page.locator('.top tbody [data-row]', { hasText: 'second.example' });
+  await row.waitFor();
+  assert.equal(await row.locator('.host').isVisible(), true, 'the host is shown');
+  assert.equal(await row.locator('.path').innerText(), '/pages/two');
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), true, 'nothing is wider than the window');
+});
+
 it('begins each line of tiers where the view begins', async () => {
   await go('overview');
   await page.locator('.tiers:not(.loading) .tier').first().waitFor();
