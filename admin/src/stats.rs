@@ -178,14 +178,17 @@ pub(super) fn latencies(scopes: &ConfigScopes) -> Value {
 
 /// The sums of all routes, of what no counter of the process has.
 pub(super) fn totals(scopes: &ConfigScopes) -> Value {
-    let (mut errors_4xx, mut errors_5xx, mut could_be_hits) = (0, 0, 0);
+    let (mut errors_4xx, mut errors_5xx, mut could_be_hits, mut revalidated) = (0, 0, 0, 0);
     for route in 0..scopes.routes.len() {
         let counters = scopes.counters_of(route);
         errors_4xx += value(RouteCounters::TABLE, &counters, "errors_4xx");
         errors_5xx += value(RouteCounters::TABLE, &counters, "errors_5xx");
+        revalidated += value(RouteCounters::TABLE, &counters, "revalidated");
         could_be_hits += could_be(scopes, route);
     }
-    json!({ "errors_4xx": errors_4xx, "errors_5xx": errors_5xx, "could_be_hits": could_be_hits })
+    json!({
+        "errors_4xx": errors_4xx, "errors_5xx": errors_5xx, "could_be_hits": could_be_hits, "revalidated": revalidated,
+    })
 }
 
 /// The origin time that hits saved: that of the tiers, all of which a reload keeps.

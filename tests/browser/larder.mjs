@@ -43,6 +43,10 @@ async function startOrigin() {
     if (pathname.startsWith('/private/')) return send(200, { 'Cache-Control': 'no-store' }, page);
     if (pathname.startsWith('/broken/') || pathname.startsWith('/api/broken')) return send(503, { 'Cache-Control': 'no-store' }, 'The kitchen is shut.');
     if (pathname.startsWith('/tagged/')) return send(200, { 'Cache-Control': 'max-age=600', 'Cache-Tag': 'kitchen' }, page);
+    if (pathname.startsWith('/validated/')) {
+      const fields = { 'Cache-Control': 'no-cache', ETag: '"one"' };
+      return request.headers['if-none-match'] === '"one"' ? (response.writeHead(304, fields), response.end()) : send(200, fields, page);
+    }
     if (pathname.startsWith('/silent/')) return send(200, {}, page);
     if (pathname.startsWith('/session/')) return send(200, { 'Cache-Control': 'max-age=600', 'Set-Cookie': 'session=s3cret' }, page);
     if (pathname.startsWith('/hostile/')) return send(200, { 'Cache-Control': 'max-age=600', ...HOSTILE }, page);

@@ -84,6 +84,14 @@ it('says what the hit ratio could be', async () => {
   assert.ok(figure(/could be ([\d.]+) ?%/, text) >= figure(/([\d.]+) ?%/, text), text);
 });
 
+it('shows responses that came from the cache after a 304 apart from hits', async () => {
+  const tile = page.locator('.tile', { hasText: 'Hit ratio' });
+  await until('a validated response is counted', async () => {
+    await ask(`${larder.site}/validated/page`);
+    return /[1-9][\d.]*\s*% more from the cache after a 304; /.test(await tile.innerText());
+  });
+});
+
 it('compares with an hour ago once larder has run for so long', async () => {
   const now = Math.floor(Date.now() / 1000);
   const columns = ['at', 'millis', 'requests', 'hits', 'hits_disk', 'hits_fleet', 'misses', 'passes', 'bytes_sent', 'bytes_received', 'evictions', 'errors_4xx', 'errors_5xx', 'saved_us', 'ram_bytes', 'hit_p50_us', 'hit_p99_us', 'miss_p50_us', 'miss_p99_us'];

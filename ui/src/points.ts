@@ -61,6 +61,8 @@ export interface Grown {
   errors5: number;
   /** Requests to origins that could have been hits; a sample of the history has none. */
   couldBe?: number;
+  /** Misses whose response came from the cache after a 304; a sample of the history has none. */
+  validated?: number;
   savedUs: number;
 }
 

@@ -222,6 +222,7 @@ export function grown(before: Stats, after: Stats): Grown {
     errors4: total('errors_4xx'),
     errors5: total('errors_5xx'),
     couldBe: total('could_be_hits'),
+    validated: total('revalidated'),
     savedUs: Math.max(0, (after.saved?.origin_us ?? 0) - (before.saved?.origin_us ?? 0)),
   };
 }

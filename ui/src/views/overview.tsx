@@ -169,6 +169,7 @@ function Tiles({ now, over }: { now: number; over: Over | null }): JSX.Element {
         values={hour('ratio')}
         top={1}
       >
+        {over && of?.validated ? `${format.flat(format.share(of.validated / (of.hits + of.misses + of.passes)))} more from the cache after a 304; ` : ''}
         {over && of ? `${of.couldBe ? `could be ${format.flat(format.share(could))}, ` : ''}about ${format.flat(format.seconds(of.savedUs / 1e6))} ${of.couldBe ? '' : 'of origin time '}saved` : ' '}
       </TileOf>
       <TileOf
