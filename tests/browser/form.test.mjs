@@ -465,6 +465,21 @@ it('edits further limits of a route', async () => {
   await discard();
 });
 
+it('shows the heading of what is chosen below the bar, and stays near what was removed', async () => {
+  await page.setViewportSize({ width: 1440, height: 600 });
+  await choose('/basket/*');
+  await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+  await choose('/app/*');
+  const [title, bar] = [await page.locator('.form-title h2').boundingBox(), await page.locator('.apply').boundingBox()];
+  assert.ok(title.y >= bar.y + bar.height && title.y < 300, `the heading is at ${title.y}, the bar ends at ${bar.y + bar.height}`);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.getByRole('button', { name: 'Remove this route' }).click();
+  await page.locator('dialog').getByRole('button', { name: 'Remove', exact: true }).click();
+  await page.locator('.toast', { hasText: 'Route /app/* was removed from the draft.' }).waitFor();
+  await page.locator('.form-title h2', { hasText: '/basket/*' }).waitFor();
+  await discard();
+});
+
 it('moves routes with the keyboard, and takes sites over no border of files', async () => {
   await choose('/basket/*');
   const listed = async () => (await page.locator('.section.below:not(.add) .mono').allInnerTexts()).slice(-2);

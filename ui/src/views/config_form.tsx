@@ -23,6 +23,9 @@ const MOST_FOUND = 100;
 /** Settings of a section that are all shown; of more, those that are not set are behind "Add setting". */
 const MANY = 16;
 
+/** Pixels of the window that the bar of the draft may cover; `scroll-margin-top` of `.form-title` is the same. */
+const BAR = 66;
+
 /** Sites of which all show their routes; of more, none but the open one does. */
 const FOLDED = 8;
 
@@ -57,6 +60,7 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
   const [adding, setAdding] = useState<{ site: number } | 'site' | null>(null);
   const [removing, setRemoving] = useState<Section | null>(null);
   const side = useRef<HTMLElement>(null);
+  const main = useRef<HTMLDivElement>(null);
   const follows = useRef(false);
 
   const edit = async (...set: Edit[]): Promise<boolean> => {
@@ -83,6 +87,11 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
     follows.current = false;
     side.current?.querySelector<HTMLElement>('[aria-current]')?.focus();
   }, [now.id]);
+  // What was chosen far down the list begins below the bar of the draft, which stays in the window.
+  useEffect(() => {
+    const title = main.current?.querySelector('.form-title');
+    if (title && title.getBoundingClientRect().top < BAR) title.scrollIntoView({ block: 'start' });
+  }, [now.id]);
   const moveByKey = (event: KeyboardEvent, it: Section): void => {
     const by = event.key === 'ArrowUp' ? -1 : event.key === 'ArrowDown' ? 1 : 0;
     if (!event.altKey || by === 0 || !it.of || !config.editable) return;
@@ -95,7 +104,10 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
     const { list, at } = it.of!;
     const alone = isCertificates(list) && it.of!.count === 1;
     if (!(await edit({ path: alone ? list : [...list, at], value: null }))) return;
-    follow(it.id, isCertificates(list) ? TLS : list.length === 1 ? 'top' : `site ${list[1]}`);
+    // The one after it has its number now.
+    const left = it.of!.count - 1;
+    const near = isCertificates(list) ? TLS : list.length === 1 ? 'top' : `site ${list[1]}`;
+    follow(it.id, isCertificates(list) || left === 0 ? near : idOf(it.of!, Math.min(at, left - 1)));
     const what = nameOf(it.of!);
     showToast(`${what[0]!.toUpperCase()}${what.slice(1)} ${it.title} was removed from the draft.`);
   };
@@ -179,7 +191,7 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
           )}
         </nav>
       </div>
-      <div class="form-main">
+      <div class="form-main" ref={main}>
         {shown.length === 0 && <p class="hint">No matching key.</p>}
         {shown.map((section) => (
           <OneSection
