@@ -97,7 +97,7 @@ pub const STATS: &str = concat!(
     r#","latency":{"type":"object","required":["all","hit","miss","pass","other"],"additionalProperties":"#,
     latency!(),
     r#"},
-"totals":{"type":"object","description":"sums of all routes","required":["errors_4xx","errors_5xx","could_be_hits"],"properties":{"errors_4xx":{"type":"integer"},"errors_5xx":{"type":"integer"},"could_be_hits":{"type":"integer","description":"requests with a reason of the class could-be-hit, and those withheld for cookies that change no page, as recent requests show"}}},
+"totals":{"type":"object","description":"sums of all routes","required":["errors_4xx","errors_5xx","could_be_hits","revalidated"],"properties":{"revalidated":{"type":"integer","description":"misses that the origin answered with 304: the response came from the cache"},"errors_4xx":{"type":"integer"},"errors_5xx":{"type":"integer"},"could_be_hits":{"type":"integer","description":"requests with a reason of the class could-be-hit, and those withheld for cookies that change no page, as recent requests show"}}},
 "sites":{"type":"array","items":{"type":"object","required":["name","routes","counters","latency"],"properties":{"name":{"type":"string"},
 "routes":{"type":"array","description":"positions in routes","items":{"type":"integer"}},"counters":"#,
     counters!(),
@@ -169,7 +169,7 @@ macro_rules! rules {
 /// The explanation.
 pub const EXPLANATION: &str = concat!(
     r#"{"type":"object","required":["verdict"],"properties":{
-"summary":{"type":"object","description":"the answer, whether it is right, and changes that share nothing private","required":["answer","judgement","because","changes"],"properties":{"answer":{"type":"string"},"judgement":{"enum":["right","once","could-be-cached","fault","by-rule"]},"because":{"type":"string"},"changes":{"type":"array","items":"#,
+"summary":{"type":"object","description":"the answer, whether it is right, and changes that share nothing private","required":["answer","judgement","because","changes","fails"],"properties":{"answer":{"type":"string"},"fails":{"type":"boolean","description":"every recorded request for the URL failed: until the application is repaired, an overlay can answer it"},"judgement":{"enum":["right","once","could-be-cached","fault","by-rule"]},"because":{"type":"string"},"changes":{"type":"array","items":"#,
     change!(),
     r#"}}},"reason":{"type":["string","null"],"description":"why an origin is asked: a name of /api/v1/why"},"tier":{"type":"string","description":"the tier of the stored response"},
 "url":{"type":["string","null"],"description":"the URL that was explained, if the question had `ask`"},"pages":{"type":"array","description":"for a tag: stored pages","items":{"type":"string"}},

@@ -103,6 +103,7 @@ it('leads from a URL under maintenance to the line that ends it', async () => {
   await until('it is in force', async () => (await ask(`${larder.site}/api/under-maintenance`)).status === 503);
   await go(`explain?url=${encodeURIComponent(`${larder.site}/api/under-maintenance`)}`);
   const line = larder.configuration().split('\n').findIndex((it) => it.startsWith('maintenance')) + 1;
+  await page.locator('[data-ends]', { hasText: /Since \d+:\d+:\d+\. / }).waitFor();
   await page.locator('[data-ends]').getByRole('link', { name: `larder.toml:${line}` }).click();
   await page.waitForURL(new RegExp(`#/config\\?part=text&file=.*&line=${line}$`));
   larder.configure(text);
@@ -131,6 +132,49 @@ it('moves no row of Live that is aimed at when its sentence becomes longer', asy
     await page.mouse.move(0, 0);
   }
   await page.setViewportSize({ width: 1440, height: 900 });
+});
+
+it('says of a URL without a site which status the client gets, how many such requests come, and what admits them', async () => {
+  const text = larder.configuration();
+  larder.configure(text.replace('hosts = ["*"]', 'hosts = ["127.0.0.1", "shop.test"]'));
+  await until('the host is unknown', async () => (await ask(`${larder.site}/pages/1`, { Host: 'gone.test' })).status === 404);
+  for (let times = 0; times < 3; times += 1) await ask(`${larder.site}/pages/${times}`, { Host: 'gone.test' });
+  await go('explain?url=http%3A%2F%2Fgone.test%2Fpages%2F1');
+  await page.locator('[data-verdict=refused]', { hasText: 'Rejected: 404: No site has the host gone.test.' }).waitFor();
+  // The requests are in the records a moment later.
+  await until('they are counted', async () => {
+    await page.getByRole('button', { name: 'Explain', exact: true }).click();
+    return /\d requests for this host were recorded within the last minute/.test(await page.locator('.because').innerText());
+  });
+  await page.locator('.because').getByRole('link', { name: 'site.hosts' }).click();
+  await page.locator('[data-key="site.hosts"]').waitFor();
+  larder.configure(text);
+});
+
+it('says why a request failed, and bridges a URL whose every request fails by an overlay in two clicks', async () => {
+  const text = larder.configuration();
+  const gone = '[[site.route]]\nname = "gone"\npath = "/gone/*"\nproxy = { to = ["http://127.0.0.1:9"], eject_after = 100 }\n\n';
+  larder.configure(text.replace('[[site.route]]\nname = "api"', `${gone}[[site.route]]\nname = "api"`));
+  const url = `${larder.site}/gone/1`;
+  // Of another page each time: one that was stored before is a hit.
+  let tries = 0;
+  await until('it fails', async () => (await ask(`${url}${(tries += 1)}`)).status === 502);
+  for (let times = 0; times < 3; times += 1) await ask(url);
+  await go('traces');
+  const block = page.locator('section', { hasText: 'The worst requests' }).last();
+  await block.getByRole('button', { name: /^Failed/ }).click();
+  await block.locator('tbody tr', { hasText: '/gone/1' }).first().getByRole('button').click();
+  await page.locator('dialog [data-failure]', { hasText: /The origin cannot be reached: .*refused/ }).waitFor();
+  await page.getByRole('button', { name: 'Explain its URL now' }).click();
+  await page.locator('[data-bridge]').getByRole('button', { name: 'Overlay …' }).click();
+  const overlay = page.locator('dialog', { hasText: 'New overlay' });
+  assert.equal(await overlay.getByLabel('URL').inputValue(), url);
+  await overlay.getByLabel('Page').fill('Back at ten.');
+  await overlay.getByRole('button', { name: 'Activate' }).click();
+  await until('it answers', async () => (await ask(url)).status === 200);
+  await page.getByRole('button', { name: /^Remove the overlay of / }).first().click();
+  await until('the origin is asked again', async () => (await ask(url)).status === 502);
+  larder.configure(text);
 });
 
 it('names a share of errors, and leads to the requests', async () => {

@@ -263,7 +263,7 @@ fn errors_that_the_operator_has_ordered_are_no_state() {
     (0..40).for_each(|_| assert_eq!(503, client.get("/").status));
     let text = sentence(&larder);
     assert!(
-        text.starts_with("Healthy. Notice: maintenance is on for */* (") && !text.contains("errors"),
+        text.starts_with("Healthy. Notice: maintenance is on for */* since ") && !text.contains("errors"),
         "{text}"
     );
     let text = std::fs::read_to_string(larder.config()).unwrap();

@@ -162,7 +162,7 @@ fn a_maintenance_is_a_notice_with_its_line() {
     let found = state(&larder)["findings"].as_array().unwrap().clone();
     let found = found.iter().find(|it| it["name"] == "maintenance-on").unwrap();
     let text = found["sentence"].as_str().unwrap();
-    assert!(text.starts_with("maintenance is on for shop ("), "{text}");
+    assert!(text.starts_with("maintenance is on for shop since "), "{text}");
     assert!(
         text.ends_with("); their requests get 503, except from the clients of `maintenance.allow`"),
         "{text}"

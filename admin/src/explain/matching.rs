@@ -2,20 +2,26 @@
 //! without a route.
 
 use super::{Admin, refused};
-use crate::{AdminResponse, problem_at};
+use crate::AdminResponse;
 use larder_config::client_fact::ClientFact;
 use larder_config::{Methods, RouteConfig, Source};
+use larder_observe::recent::RecentRequest;
 use larder_semantics::captures::Captures;
 use larder_semantics::expression::Expression;
 use larder_semantics::field::Field;
 use larder_semantics::geo::GeoLookup;
-use larder_semantics::request_view::{RequestView, normal_path};
+use larder_semantics::request_view::{RequestView, host_of, normal_path};
 use larder_semantics::scheme::Scheme;
 use larder_server::own_answer;
 use larder_server::router::{Matched, NoRoute, Router};
+use larder_stdx::clock;
 use larder_wire::message::Request;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
+
+/// The recorded requests among which those for a host without a site are counted, and their greatest age, microseconds.
+const MOST_UNMATCHED: usize = 512;
+const UNMATCHED_AGE: u64 = 60_000_000;
 
 /// The sender of an explained request, as far as it is known.
 #[derive(Clone, Debug, Default)]
@@ -143,8 +149,17 @@ impl Admin {
         let passed = passed_over(routes, router, view);
         let mut explained = match no_route {
             NoRoute::Nothing if passed.is_empty() => {
-                let detail = format!("No site has a route for {}{}.", view.authority, view.target);
-                return problem_at(404, detail, "url");
+                let host = host_of(view.authority);
+                let sentence = match site {
+                    Some(_) => {
+                        let path = String::from_utf8_lossy(path);
+                        format!("The site of {host} has no route for {path}.")
+                    }
+                    None => format!("No site has the host {host}."),
+                };
+                let mut explained = refused(404, &sentence);
+                explained["unmatched"] = self.unmatched_advice(host, site.is_none()).into();
+                explained
             }
             NoRoute::Nothing => refused(404, "No route of this path takes the request."),
             NoRoute::Method(these) => {
@@ -155,6 +170,33 @@ impl Admin {
         explained["site"] = json!(site);
         explained["matched"] = json!({ "passed_over": passed });
         AdminResponse::Json(200, explained)
+    }
+}
+
+impl Admin {
+    /// The number of such requests, and the key that admits them.
+    fn unmatched_advice(&self, host: &str, is_unknown: bool) -> String {
+        if !is_unknown {
+            return "A route with this `site.route.path` in the site admits it.".to_owned();
+        }
+        let since = clock::unix_micros(clock::precise_micros()).saturating_sub(UNMATCHED_AGE);
+        let is_recent = |it: &RecentRequest| {
+            let record: Value = serde_json::from_slice(&it.then).unwrap_or_default();
+            record["time_us"].as_u64().is_some_and(|it| it >= since)
+        };
+        let all = self.recent.newest(MOST_UNMATCHED);
+        let count = all
+            .iter()
+            .filter(|it| host_of(&it.authority).eq_ignore_ascii_case(host) && is_recent(it))
+            .count();
+        let seen = match count {
+            0 => {
+                "None of the requests that were recorded within the last minute was for this host".to_owned()
+            }
+            1 => "One request for this host was recorded within the last minute".to_owned(),
+            it => format!("{it} requests for this host were recorded within the last minute"),
+        };
+        format!("{seen}. A site with this host, or the host in `site.hosts` of another one, admits them.")
     }
 }
 

@@ -9,7 +9,7 @@ use larder_gateway::explain::Explanation;
 use larder_gateway::request_headers::Bypass;
 use larder_observe::recent::RecentRequest;
 use larder_semantics::advice::{
-    self, ChangeFacts, CredentialOf, ExplainedFacts, NamedCredential, PageAudience, UrlErrors,
+    self, ChangeFacts, CredentialOf, ExplainedFacts, NamedCredential, PageAudience, Rightness, UrlErrors,
 };
 use larder_semantics::analytics;
 use larder_semantics::field::FieldList;
@@ -41,7 +41,8 @@ const CREDENTIALS: [(CredentialOf, &str); 4] = [
 const MOST_RECORDED: usize = 20;
 
 /// The facts that only [`add`] needs.
-const FACTS: [&str; 10] = [
+const FACTS: [&str; 11] = [
+    "unmatched",
     "changes",
     "equal",
     "audience",
@@ -191,6 +192,7 @@ pub(super) fn add(explained: &mut Value, is_by_default: bool) {
         AUDIENCES.iter().find(|it| explained["audience"] == it.1).map_or(PageAudience::Unknown, |it| it.0);
     let failure = explained["failure"].as_str().map(str::to_owned);
     let (credential, errors) = (credential(explained), errors(explained));
+    let always_fails = failure.is_some() || errors.is_some_and(|it| it.failed == it.of);
     let proxy = explained["untrusted_proxy"].as_str().map(str::to_owned);
     let refused_by = refused_by(explained, is_by_default);
     let status = explained["stored"]["status"].as_u64().and_then(|it| u16::try_from(it).ok());
@@ -228,6 +230,7 @@ pub(super) fn add(explained: &mut Value, is_by_default: bool) {
     };
     explained["summary"] = json!({
         "answer": answer, "judgement": summary.rightness.name(), "because": summary.because, "changes": shown,
+        "fails": always_fails && summary.rightness == Rightness::Fault,
     });
     if let Some(it) = explained.as_object_mut() {
         FACTS.iter().for_each(|name| drop(it.shift_remove(*name)));
@@ -241,6 +244,9 @@ fn refused_by(explained: &Value, is_by_default: bool) -> Option<String> {
     }
     if explained["file"].is_object() {
         return Some(no_file(explained));
+    }
+    if let Some(it) = explained["unmatched"].as_str() {
+        return Some(it.to_owned());
     }
     let access = explained["access"].as_object().filter(|it| it["name"] == "refused")?;
     let text = |key: &str| access.get(key).and_then(Value::as_str);

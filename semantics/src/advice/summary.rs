@@ -401,7 +401,7 @@ fn words(reason: MissReason) -> (&'static str, &'static str) {
         MissReason::RedirectLoop => ("Not cached: the origin redirects the request to its own URL, which is a loop", "no client can follow it; the application must build its URLs from X-Forwarded-Proto and X-Forwarded-Host"),
         MissReason::NoStore => ("Not cached: the response has no-store", "the application forbids it"),
         MissReason::Private => ("Not cached: the response is private", "it is for one client"),
-        MissReason::SetCookie => ("Not cached: the response sets a cookie", "the cookie is for one client"),
+        MissReason::SetCookie => ("Not cached: the response sets a cookie", "the cookie is for one client; if the page is the same for all, the application can set the cookie on one page only, or by a script"),
         MissReason::VaryStar => ("Not cached: the response has Vary: *", "it cannot be matched to other requests"),
         MissReason::NoLifetime => ("Not cached: the response declares no lifetime", "a lifetime by the application or by the route lets larder keep it"),
         MissReason::Useless => ("Not cached: the response was stale on arrival and cannot be validated", "it could never be served"),

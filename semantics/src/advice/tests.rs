@@ -226,7 +226,7 @@ fn the_answer_is_one_clause_and_the_judgement_one_sentence() {
     check(
         explained("miss", Some(MissReason::SetCookie)),
         "Not cached: the response sets a cookie.",
-        "That is right: the cookie is for one client.",
+        "That is right: the cookie is for one client; if the page is the same for all, the application can set the cookie on one page only, or by a script.",
     );
     check(
         explained("miss", Some(MissReason::FirstRequest)),

@@ -46,11 +46,9 @@ pub(super) fn routes(
             false => "their requests get 503",
         };
         let what = format!("maintenance is on for {}", list(&names));
-        let found =
-            condition(FindingKind::MaintenanceOn, &format!("maintenance at {}", it.at), what, &*it.at);
-        all.push(
-            found.with_effect(effect).begun(Beginning::Unstated).seen_at(format!("config?at={}", it.at)),
-        );
+        let subject = format!("maintenance of {}", it.routes.join(" "));
+        let found = condition(FindingKind::MaintenanceOn, &subject, what, &*it.at);
+        all.push(found.with_effect(effect).seen_at(format!("config?at={}", it.at)));
     }
     for it in &facts.unreachable {
         let what = format!("route {} at {} gets no request", it.route, it.at);

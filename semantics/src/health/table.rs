@@ -201,7 +201,7 @@ findings! {
         "route NAME at FILE:LINE gets no request (ROUTES BEFORE IT)",
         "Move the route before those that the sentence names, or remove it. `larder check` lists the same.";
     MaintenanceOn "maintenance-on" Notice 0 "config":
-        "maintenance is on for NAMES (FILE:LINE); their requests get 503, except from the clients of `maintenance.allow`",
+        "maintenance is on for NAMES since TIME (FILE:LINE); their requests get 503, except from the clients of `maintenance.allow`",
         "Set `maintenance.enabled = false`, or `larder maintenance off HOST`, when the work is done.";
     NodeSilent "node-silent" Notice 0 "nodes":
         "node NAME does not report since TIME; a purge with `wait` takes a lease, and NAME validates every stored response until it reports again",

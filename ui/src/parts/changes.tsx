@@ -1,6 +1,7 @@
 // Proposed changes: each with its sentence, the difference in the configuration, and the way to its review.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { useReadings } from '../hooks';
 import { review } from '../review';
 import type { Change } from '../types';
 import { Act } from './act';
@@ -25,11 +26,21 @@ function One({ it }: { it: Change }): JSX.Element {
   const [problem, setProblem] = useState('');
   const follow = (): void => void review(it).catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
   const files = it.diff ?? [];
+  const pending = useReadings().latest?.pending ?? [];
+  // The file has the value already.
+  const isSaved = it.diff?.length === 0 && (it.settings ?? []).some((line) => pending.some((key) => line.startsWith(`${key} = `)));
   return (
     <>
       <p>
         <Icon name={it.by === 'configuration' ? 'config' : 'arrow'} size={14} /> <Linked text={it.sentence} />
-        {it.restart && ' It takes effect at a restart.'}
+        {isSaved ? (
+          <>
+            {' '}
+            It is saved, and waits for <a class="link" href="#/config">the restart</a>.
+          </>
+        ) : (
+          it.restart && ' It takes effect at a restart.'
+        )}
       </p>
       {files.map((file) => (
         <section key={file.file} aria-label={file.file}>

@@ -3,12 +3,13 @@ import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Problem, post } from '../api';
 import { Skeleton, Cache, Empty, Failed, Head } from '../parts/basic';
+import { Act } from '../parts/act';
 import { Changes, Where } from '../parts/changes';
 import { Icon } from '../parts/icons';
 import { Linked } from '../parts/linked';
 import { Long } from '../parts/long';
 import * as format from '../format';
-import { go, note, useFetched } from '../hooks';
+import { go, note, useFetched, useReadings } from '../hooks';
 import type { Explanation, RequestRecord, Rule } from '../types';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE'];
@@ -151,9 +152,20 @@ function Result({ it }: { it: Explanation }): JSX.Element {
         <p class={`because ${it.summary.judgement}`}>
           <Linked text={it.summary.because} />
         </p>
-        {it.verdict.name === 'maintenance' && it.where && (
-          <p data-ends>
-            <code>maintenance.enabled = false</code> ends it: <Where text={it.where} />
+        {it.verdict.name === 'maintenance' && it.where && <Maintenance at={it.where} />}
+        {it.site === null && (
+          <p data-add-site>
+            <a class="link" href="#/config?part=form">
+              Open the configuration to add a site
+            </a>
+          </p>
+        )}
+        {it.summary.fails && it.url && (
+          <p data-bridge>
+            Until it is repaired, an overlay can answer this URL with a page of yours.{' '}
+            <Act class="button" onClick={() => go('objects', { show: 'overlays', lay: it.url! })}>
+              <Icon name="layers" /> Overlay …
+            </Act>
           </p>
         )}
         <Changes of={it.summary.changes} />
@@ -250,6 +262,17 @@ function Result({ it }: { it: Explanation }): JSX.Element {
         </aside>
       </div>
     </article>
+  );
+}
+
+/** Since when a route is under maintenance, as far as larder has seen it, and the line that ends it. */
+function Maintenance({ at }: { at: string }): JSX.Element {
+  const finding = useReadings().latest?.health?.findings.find((it) => it.name === 'maintenance-on' && it.evidence === at);
+  return (
+    <p data-ends>
+      {finding?.since && <>Since {format.when(finding.since)}. </>}
+      <code>maintenance.enabled = false</code> ends it: <Where text={at} />
+    </p>
   );
 }
 

@@ -37,7 +37,7 @@ const FIRST: Record<Sort, 'asc' | 'desc'> = { key: 'asc', size: 'desc', age: 'as
 export function Objects({ params }: { params: URLSearchParams }): JSX.Element {
   const [which, setWhich] = useState<Which>(params.get('show') === 'overlays' ? 'overlays' : 'stored');
   const [purging, setPurging] = useState(false);
-  const [laying, setLaying] = useState<string | null>(null);
+  const [laying, setLaying] = useState<string | null>(may('operator') ? params.get('lay') : null);
   const [turn, again] = useState(0);
   const changed = (): void => again((it) => it + 1);
   useKeys(may('operator') ? { p: () => setPurging(true), n: () => setLaying('') } : {});
