@@ -15,12 +15,12 @@ export function Fig({ it }: { it: Figure }): JSX.Element {
   );
 }
 
-/** A link from a view to what it shows. */
+/** A link from a view to its text in Help. */
 function HelpLink(): JSX.Element | null {
   const view = /^#\/(\w+)/.exec(location.hash)?.[1] ?? 'overview';
   if (view === 'help') return null;
   return (
-    <a class="help-link" href={`#/help?view=${view}`} title="What this view shows, and the keys of the configuration (g h)">
+    <a class="help-link" href={`#/help?view=${view}`} title="Help on this view, and the keys of the configuration (g h)">
       Help
     </a>
   );

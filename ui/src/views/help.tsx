@@ -1,4 +1,4 @@
-// Help: what a view shows and answers, and the reference of the configuration's keys, from the table of this larder.
+// Help: a text for each view, and the reference of the configuration's keys, from the table of this larder.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { get } from '../api';
