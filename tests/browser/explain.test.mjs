@@ -69,6 +69,27 @@ it('puts the change in force, and the same URL is a hit', async () => {
   assert.deepEqual([seen.console, seen.elsewhere], [[], []]);
 });
 
+it('says of a change that is in the file already that it waits for the restart', async () => {
+  const text = larder.configuration();
+  larder.configure(text.replace('size = "64MiB" # what', 'size = "128MiB" # what'));
+  await page.locator('.pending').waitFor();
+  // The server proposes such a change after evictions only: it is added to its answer.
+  await page.route('**/api/v1/explain', async (route) => {
+    const answer = await route.fetch();
+    const json = await answer.json();
+    json.summary.changes = [{ by: 'configuration', sentence: 'RAM is too small.', settings: ['cache.ram.size = "128MiB"'], restart: true, edits: [], diff: [] }];
+    await route.fulfill({ response: answer, json });
+  });
+  await page.goto(`${larder.admin}/#/explain?url=${encodeURIComponent(`${larder.site}/pages/pending`)}`);
+  const change = page.locator('.changes li');
+  await change.getByText('It is saved, and waits for the restart.').waitFor();
+  await change.getByRole('link', { name: 'the restart' }).click();
+  await page.locator('main h1', { hasText: 'Configuration' }).waitFor();
+  await page.unroute('**/api/v1/explain');
+  larder.configure(text);
+  await page.locator('.pending').waitFor({ state: 'detached' });
+});
+
 it('names the rule that refuses a client, and explains the request of another client', async () => {
   const route = `[[site.route]]\nname = "office"\npath = "/office"\nproxy = { to = ["http://127.0.0.1:9"] }\naccess.allow = ["10.0.0.0/8"]\n\n[[site.route]]\nname = "api"`;
   larder.configure(larder.configuration().replace('[[site.route]]\nname = "api"', route));

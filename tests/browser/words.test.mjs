@@ -37,6 +37,20 @@ it('names what a sum counts, and the time that it is of', async () => {
   }
 });
 
+it('leads from each view to a text about it, and to the reference of a key', async () => {
+  for (const [view, name] of [['overview', 'Overview'], ['objects', 'Objects'], ['explain', 'Explain'], ['why', 'Why'], ['live', 'Live'], ['top', 'Top'], ['traces', 'Traces'], ['config', 'Configuration'], ['access', 'Access']]) {
+    await go(view);
+    await page.locator('main .help-link').click();
+    await page.locator('section.help h2', { hasText: name }).first().waitFor();
+    assert.ok((await page.locator('section.help p').first().innerText()).length > 40, `${view} has a text`);
+  }
+  const first = page.locator('[data-key]').first();
+  await page.getByLabel('Search keys').fill('key.sort');
+  await until('the key is found by a part of its name', async () => (await first.locator('h3').innerText()).endsWith('key.sort'));
+  await page.getByLabel('Search keys').fill('no-such-key');
+  await page.getByText('No key has this name or word.').waitFor();
+});
+
 it('shows the path of each URL on a phone, and what is asked of Explain', async () => {
   await page.setViewportSize({ width: 390, height: 844 });
   await go('top');
