@@ -54,12 +54,15 @@ const PARTS = [
   ['config', 0],
 ];
 
+/** Requests that fill the recorder. */
+const RECORDED = 13_000;
+
 /** As many requests as fill the recorder, of clients that differ in a parameter. */
 async function fill(larder, sites) {
   let sent = 0;
-  const timer = setInterval(() => say(`${sent} of 13000 requests`), 10_000);
+  const timer = setInterval(() => say(`${sent} of ${RECORDED} requests`), 10_000);
   const client = async () => {
-    while (sent < 13_000) {
+    while (sent < RECORDED) {
       sent += 1;
       const host = sites > 0 && sent % 2 ? { Host: `shop-${sent % sites}.example` } : {};
       await ask(`${larder.site}/pages/${sent % 400}?utm_source=${sent}`, host);

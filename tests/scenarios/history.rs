@@ -551,7 +551,8 @@ fn the_worst_requests_are_kept_without_hits_and_credentials() {
         report["failed"][0]["url"].as_str().is_some_and(|it| it.contains("?n=129&"))
     });
     let (slow, failed) = (report["slow"].as_array().unwrap(), report["failed"].as_array().unwrap());
-    assert_eq!((100, 100), (slow.len(), failed.len()));
+    // The latest 30, and before them two of the minute, or of both.
+    assert!(slow.len() == 100 && (32..=34).contains(&failed.len()), "{} {}", slow.len(), failed.len());
     let micros: Vec<u64> = slow.iter().map(|it| it["duration_us"].as_u64().unwrap()).collect();
     assert!(micros.is_sorted_by(|a, b| a >= b), "{micros:?}");
     assert!(

@@ -12,8 +12,8 @@ import { showToast } from '../parts/toast';
 import { useTrial } from '../parts/trial';
 import * as format from '../format';
 import { note, useFetched, useDebounced, useReadings } from '../hooks';
-import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings } from '../types';
-import { type Draft, type DraftFile, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
+import type { Checked, Config as Configuration, ConfigProblem, DiffLine } from '../types';
+import { type Draft, type DraftFile, type Read, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
 import { Certificates } from './config_certificates';
 import { configuration, useSaved, waitsForReload } from './config_file';
 import { ConfigForm } from './config_form';
@@ -77,12 +77,14 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const checked = useFetched(admin && data && settled === checkKey ? checkKey : null, async (signal) => ({ of: checkKey, ...(await request<Checked>('/api/v1/config/check', { method: 'POST', json: JSON.parse(text), signal })) }));
   const changed = draft !== null && data !== null && draft.files.some(isChanged);
   const problems = checked.data?.problems ?? [];
-  // Of a text that cannot be read, the form shows the last that could.
-  const known = useRef<{ document: Settings; siteFiles: number[] } | null>(null);
-  if (checked.data?.document) known.current = { document: checked.data.document, siteFiles: checked.data.site_files };
-  else if (data?.document) known.current ??= { document: data.document, siteFiles: data.site_files };
-  const { document, siteFiles } = known.current ?? { document: {}, siteFiles: [] };
   const fresh = checked.data?.of === checkKey;
+  // The keys of the text as it is now: an edit by those of an earlier text would be one of another route. Of a text that cannot be read, the
+  // form shows the last that could.
+  const known = useRef<Read | null>(null);
+  if (fresh && checked.data?.document) known.current = { document: checked.data.document, siteFiles: checked.data.site_files };
+  else if (draft?.read) known.current = draft.read;
+  else if (data?.document && (draft === null || known.current === null)) known.current = { document: data.document, siteFiles: data.site_files };
+  const { document, siteFiles } = known.current ?? { document: {}, siteFiles: [] };
   const [chosen, setFile] = useState<number | null>(null);
   // A link to a line names its file by the end of its path.
   // A finding names both: `at=FILE:LINE`.

@@ -2,7 +2,7 @@
 // edits of the form are made in it by larder, one after another; nothing is drawn here.
 import { useEffect, useState } from 'preact/hooks';
 import { post } from '../api';
-import type { Config, Setting } from '../types';
+import type { Config, Setting, Settings } from '../types';
 
 /** One edit, as the API takes it: a value sets, null removes, `to` moves; `file` is where a new part goes. */
 export interface Edit {
@@ -28,8 +28,16 @@ export interface DraftFile {
 export interface Draft {
   /** The main file first. */
   files: DraftFile[];
+  /** The keys of these texts; without them, the next check has them. */
+  read?: Read | undefined;
   /** The field that was written in last, with what the draft was before. */
   last?: { field: string; files: DraftFile[] };
+}
+
+/** The keys of texts, and the number of the file of each site. */
+export interface Read {
+  document: Settings;
+  siteFiles: number[];
 }
 
 /** Texts of files, as requests have them. */
@@ -95,11 +103,11 @@ export function useDraft(): { draft: Draft | null; busy: boolean; era: number } 
 }
 
 /** Files in which larder has made edits. */
-export async function edited(files: DraftFile[], set: Edit[]): Promise<DraftFile[]> {
-  const made = await post<Texts>('/api/v1/config/edit', { ...texts(files), set });
+export async function edited(files: DraftFile[], set: Edit[]): Promise<{ files: DraftFile[]; read: Read | undefined }> {
+  const made = await post<Texts & { document: Settings | null; site_files: number[] }>('/api/v1/config/edit', { ...texts(files), set });
   // A file that is not among them is as it is saved.
   const of = (it: DraftFile): string => (it.path === null ? made.text : (made.included.find((one) => one.path === it.path)?.text ?? it.was));
-  return files.map((it) => ({ ...it, text: of(it) }));
+  return { files: files.map((it) => ({ ...it, text: of(it) })), read: made.document ? { document: made.document, siteFiles: made.site_files } : undefined };
 }
 
 /** The field that an edit is of, where it is one that gives a key its value; a member of a list is none. */
@@ -123,8 +131,8 @@ export function edit(config: Config, set: Edit[]): Promise<void> {
     const overtaken = field !== '' && requested.field === field && requested.number !== mine.number;
     if (era !== ofEra || overtaken) return;
     const before = field !== '' && draft?.last?.field === field ? draft.last : { field, files: draft?.files ?? saved(config) };
-    const files = await edited(before.files, set);
-    if (era === ofEra) keep({ files, last: field === '' ? undefined : before });
+    const made = await edited(before.files, set);
+    if (era === ofEra) keep({ ...made, last: field === '' ? undefined : before });
   };
   const made = queue.then(run).finally(() => {
     open -= 1;

@@ -60,7 +60,7 @@ export function NewRoute({ site, sites, siteFiles, files, known, close, done }: 
     setBusy(true);
     try {
       const set = edits();
-      const made = await edited(files, set);
+      const { files: made } = await edited(files, set);
       const checked = await post<Checked>('/api/v1/config/check', texts(made));
       // What was wrong before is not this one's fault.
       const fresh = checked.problems.filter((it) => !known.some((one) => one.key === it.key && one.message === it.message));
