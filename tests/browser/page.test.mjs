@@ -648,7 +648,7 @@ for (const { colorScheme, ...size } of LOOKS) {
     it(`has no serious finding of axe in ${view}, ${named}`, async () => {
       await look();
       await go(view === 'explain' ? `explain?url=${encodeURIComponent(`${larder.site}/pages/explained`)}` : view);
-      await page.locator('.tiles:not(.loading), .table, .empty, .told-all, .setting, .editor, .hint, .bad-filter').first().waitFor();
+      await page.locator('.tiles:not(.loading), .table, .empty, .told-all, .setting, .editor, .hint, .bad-filter, [data-key]').first().waitFor();
       assert.deepEqual(await audit(page), []);
     });
   }
@@ -671,7 +671,7 @@ it('fits on a tablet', async () => {
   await page.setViewportSize({ width: 820, height: 1180 });
   for (const view of VIEWS) {
     await go(view);
-    await page.locator('.tiles:not(.loading), .table, .empty, .setting, .editor, .hint').first().waitFor();
+    await page.locator('.tiles:not(.loading), .table, .empty, .setting, .editor, .hint, [data-key]').first().waitFor();
     const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(wider <= 0, `${view} is ${wider} pixels too wide`);
   }
