@@ -134,6 +134,16 @@ it('moves no row of Live that is aimed at when its sentence becomes longer', asy
   await page.setViewportSize({ width: 1440, height: 900 });
 });
 
+it('names a share of errors, and leads to the requests', async () => {
+  for (let times = 0; times < 30; times += 1) await ask(`${larder.site}/broken/${times}`);
+  await waits('Failing');
+  await everywhere('Failing', 'Failing · ');
+  assert.match(await page.locator('.state p').innerText(), /; by route: pages \d+(, \S+ \d+)?\.$/);
+  await page.locator('.state-line a').click();
+  await page.waitForURL(/#\/live/);
+  await until('the filter is set', async () => (await page.locator('[data-search]').inputValue()) === 'status >= 500');
+});
+
 it('says of a URL without a site which status the client gets, how many such requests come, and what admits them', async () => {
   const text = larder.configuration();
   larder.configure(text.replace('hosts = ["*"]', 'hosts = ["127.0.0.1", "shop.test"]'));
@@ -175,16 +185,6 @@ it('says why a request failed, and bridges a URL whose every request fails by an
   await page.getByRole('button', { name: /^Remove the overlay of / }).first().click();
   await until('the origin is asked again', async () => (await ask(url)).status === 502);
   larder.configure(text);
-});
-
-it('names a share of errors, and leads to the requests', async () => {
-  for (let times = 0; times < 30; times += 1) await ask(`${larder.site}/broken/${times}`);
-  await waits('Failing');
-  await everywhere('Failing', 'Failing · ');
-  assert.match(await page.locator('.state p').innerText(), /; by route: pages \d+(, \S+ \d+)?\.$/);
-  await page.locator('.state-line a').click();
-  await page.waitForURL(/#\/live/);
-  await until('the filter is set', async () => (await page.locator('[data-search]').inputValue()) === 'status >= 500');
 });
 
 it('says that larder does not answer in the tab as well', async () => {
