@@ -346,7 +346,7 @@ it('is large enough for fingers', async () => {
         return targets
           .map((it) => [it, (it.closest('.rows tr') ?? it).getBoundingClientRect()])
           // A word in a sentence is as wide as it is.
-          .filter(([it, { width, height }]) => (width < 40 && !it.matches('.link')) || height < 40)
+          .filter(([it, { width, height }]) => (width < 40 && !it.matches('.link, .key')) || height < 40)
           .map(([it, { width, height }]) => `${it.tagName} ${it.className} ${it.textContent.slice(0, 20)}: ${Math.round(width)} × ${Math.round(height)}`);
       });
     await on.goto(`${larder.admin}/`);
