@@ -177,9 +177,13 @@ impl Admin {
             (Err(why), _) | (_, Err(why)) => Some(why.clone()),
             _ => None,
         };
-        let (saved, cover) = (text.unwrap_or_default(), &self.configuring.cover);
-        let text = cover.hide(&saved).text;
         let is_admin = asked.requester.may(AdminRole::Admin);
+        let cover = match is_admin {
+            true => self.configuring.cover.clone(),
+            false => Arc::new(self.configuring.cover.for_viewers()),
+        };
+        let saved = text.unwrap_or_default();
+        let text = cover.hide(&saved).text;
         let past = |it: config_file::Past| {
             // The addresses of clients are of the audit log.
             let by = if is_admin { &*it.by } else { it.by.split(" from ").next().unwrap_or_default() };
@@ -189,8 +193,9 @@ impl Admin {
         let asked = AskedTexts { text: text.clone(), others: Default::default() };
         let real = AskedTexts { text: saved, others: Default::default() };
         let none_waits = self.health.waiting().is_empty();
+        let covering = cover.clone();
         let read = self.apart(move |it| {
-            let files = asked.files(&it.plan, &it.cover);
+            let files = asked.files(&it.plan, &covering);
             // The reload has judged the texts in force.
             let is_judged = none_waits && files.are_in_force(&it.live.config, &real.text);
             let checked = if is_judged { CheckedConfig::default() } else { it.checked(&files, &real) };
@@ -201,10 +206,10 @@ impl Admin {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
-        let running = self.running_hash(&files);
+        let running = self.running_hash(&files, &cover);
         let now = hash(&text);
         let main = plan.file().map(|it| it.display().to_string());
-        let flags: Vec<Value> = plan.settings().iter().map(|it| hidden::flag_json(cover, it)).collect();
+        let flags: Vec<Value> = plan.settings().iter().map(|it| hidden::flag_json(&cover, it)).collect();
         let mut included = texts::included(&files.included, main.as_deref());
         let (mut text, mut now, mut running) = (text, now, running);
         if !is_admin {
@@ -419,8 +424,8 @@ impl Admin {
     }
 
     /// The hash of the main text in force; none if an included file differs from it.
-    fn running_hash(&self, files: &TextFiles) -> Option<String> {
-        let (live, cover) = (self.live.borrow(), &self.configuring.cover);
+    fn running_hash(&self, files: &TextFiles, cover: &SecretCover) -> Option<String> {
+        let live = self.live.borrow();
         let running = cover.hide(live.config.text.as_ref()?).text;
         let same = |it: &larder_config::include::IncludedFile| {
             let text = cover.hide(&it.text).text;

@@ -27,8 +27,11 @@ const DIGITS: usize = 16;
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
 /// Makes the placeholders of one process. They are a keyed hash of the secret: equal for equal secrets, and of no use for guessing one.
+#[derive(Clone)]
 pub struct SecretCover {
     key: hmac::Key,
+    /// Whether ordinary values of fields, parameters and variables are hidden as well.
+    hides_ordinary: bool,
 }
 
 /// A text without its secrets.
@@ -86,11 +89,18 @@ impl Default for SecretCover {
 }
 
 impl SecretCover {
+    /// For clients that may not change the configuration: an ordinary value of a field, a parameter or a variable may be a short secret under a
+    /// name that does not say so.
+    #[must_use]
+    pub fn for_viewers(&self) -> Self {
+        Self { hides_ordinary: true, ..self.clone() }
+    }
+
     /// The text with a placeholder for each literal secret.
     #[must_use]
     pub fn hide(&self, text: &str) -> HiddenText {
         let mut hidden = HiddenText { text: String::with_capacity(text.len()), shifts: Vec::new() };
-        let (mut at, (secrets, is_toml)) = (0, secrets(text));
+        let (mut at, (secrets, is_toml)) = (0, secrets(text, self.hides_ordinary));
         let mut end = LineCounter::default();
         for (span, secret) in secrets {
             let placeholder = self.placeholder(&secret);
@@ -126,7 +136,7 @@ impl SecretCover {
 
     /// Adds the secrets of a text to `known`.
     pub fn learn(&self, text: &str, known: &mut KnownSecrets) {
-        for (_, secret) in secrets(text).0 {
+        for (_, secret) in secrets(text, self.hides_ordinary).0 {
             let is_ordinary = secret.is_ordinary;
             let known = known.0.entry(self.placeholder(&secret)).or_insert(secret);
             known.is_ordinary &= is_ordinary;
@@ -383,13 +393,13 @@ fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The literal secrets of a text, and whether it is TOML.
-fn secrets(text: &str) -> (Vec<(Range<usize>, KnownSecret)>, bool) {
+/// The literal secrets of a text, with ordinary values if wished, and whether it is TOML.
+fn secrets(text: &str, ordinary: bool) -> (Vec<(Range<usize>, KnownSecret)>, bool) {
     let (literals, is_toml) = secret_values::with_broken(text);
     let secrets = literals.iter().flat_map(|it| {
         let parts = match it.secrecy {
             Secrecy::Condition | Secrecy::Unsuspected => condition::hidden_parts(text, it),
-            _ => hidden_part(text, it, is_toml).into_iter().collect(),
+            _ => hidden_part(text, it, is_toml && !ordinary).into_iter().collect(),
         };
         parts.into_iter().map(|(span, quotes, value)| {
             let raw = text[span.clone()].to_owned();
@@ -404,10 +414,10 @@ fn secrets(text: &str) -> (Vec<(Range<usize>, KnownSecret)>, bool) {
 type HiddenPart = (Range<usize>, Option<Encoding>, String);
 
 /// The part of a value that is hidden; `None` if all of it is shown. In a text that is not TOML no name is sure.
-fn hidden_part(text: &str, literal: &ValueLiteral, is_toml: bool) -> Option<HiddenPart> {
+fn hidden_part(text: &str, literal: &ValueLiteral, shows_ordinary: bool) -> Option<HiddenPart> {
     let is_template = match literal.secrecy {
         Secrecy::Shown | Secrecy::Condition | Secrecy::Unsuspected => return None,
-        Secrecy::Ordinary if is_toml && !unknown_key::is_hidden_value(&literal.value(text)) => return None,
+        Secrecy::Ordinary if shows_ordinary && !unknown_key::is_hidden_value(&literal.value(text)) => return None,
         // As of a template: a reference is shown there in any case.
         Secrecy::Ordinary => true,
         Secrecy::Secret { is_template, .. } => is_template,

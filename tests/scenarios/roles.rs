@@ -30,7 +30,7 @@ fn config(origin: &Origin, tokens: &str) -> String {
     format!(
         "# a comment: hunter2\nlisten = [\"127.0.0.1:0\"]\nworkers = 1\n[admin]\nlisten = \"127.0.0.1:0\"\naudit = \"audit.log\"\n{tokens}\
          [[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n\
-         [site.route.request_headers]\nset = {{ \"X-Api-Key\" = \"literal-of-the-origin\" }}\n",
+         [site.route.request_headers]\nset = {{ \"X-Api-Key\" = \"literal-of-the-origin\", \"X-Word\" = \"word-of-a-field\" }}\n",
         origin.url()
     )
 }
@@ -179,7 +179,8 @@ fn a_viewer_reads_no_secret() {
     let larder = start(&origin);
     larder.get("/");
     let seen = get(&larder, TOKEN, "/api/v1/config");
-    assert!(seen["text"].as_str().unwrap().contains("# a comment: hunter2"));
+    let text = seen["text"].as_str().unwrap();
+    assert!(text.contains("# a comment: hunter2") && text.contains("word-of-a-field"), "{text}");
     assert_eq!(seen["hash"], seen["running_hash"]);
     for (token, _, _) in &ROLES[..2] {
         let all = get(&larder, token, "/api/v1/openapi.json");
@@ -191,7 +192,8 @@ fn a_viewer_reads_no_secret() {
             }
             let query = report["x-example"]["query"].as_str().unwrap_or_default();
             let it = fetch(&larder, token, "GET", &format!("{path}?{query}"), "");
-            for secret in ["hunter2", "literal-of-the-origin", VIEWER, OPERATOR, SECOND, TOKEN] {
+            let hidden = ["hunter2", "literal-of-the-origin", "word-of-a-field", VIEWER, OPERATOR, SECOND, TOKEN];
+            for secret in hidden {
                 assert!(!it.text().contains(secret), "{path} shows {secret}: {}", it.text());
             }
         }

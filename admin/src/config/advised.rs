@@ -38,7 +38,7 @@ pub(crate) struct AdvisedTexts {
 impl Admin {
     /// The operator's files as they are now, for any number of proposals; none without a file.
     pub(crate) fn advised_texts(&self) -> Option<AdvisedTexts> {
-        let (plan, cover) = (&self.configuring.plan, &self.configuring.cover);
+        let (plan, cover) = (&self.configuring.plan, &self.configuring.cover.for_viewers());
         let text = self.configuring.store().and_then(|it| it.read()).ok()?;
         let main = plan.file().map(|it| it.display().to_string());
         let mut files =

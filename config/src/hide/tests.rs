@@ -492,3 +492,12 @@ fn an_ordinary_value_of_a_broken_text_comes_back_in_the_corrected_one() {
     let moved = known.reveal(&lines(&hidden).replace("X-Api-Key", "X-Plain"));
     assert!(!moved.contains("VALUE"), "{moved}");
 }
+
+#[test]
+fn viewers_see_no_value_of_a_field_or_a_variable() {
+    let text = "[site.route.request_headers.set]\nX-Foo = \"hunter2\"\n[site.route.cgi.env]\nLANG = 'de'\nHOME = \"${HOME}\"\n";
+    let cover = SecretCover::default();
+    assert_eq!(text, cover.hide(text).text);
+    let shown = cover.for_viewers().hide(text).text;
+    assert!(!shown.contains("hunter2") && !shown.contains("'de'") && shown.contains("${HOME}"), "{shown}");
+}
