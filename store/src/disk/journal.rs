@@ -292,7 +292,9 @@ fn to_entry(seq: Seq, rule: &PurgeRule) -> RuleEntry {
         Strength::Validate => 1,
         Strength::Hard => 2,
     };
-    let positions = rule.positions.iter().map(|it| (it.log, it.entry)).collect();
+    // One that is not known yet never will be to another process: the rule applies by its time there.
+    let known = rule.positions.iter().filter(|it| **it != Position::NOWHERE);
+    let positions = known.map(|it| (it.log, it.entry)).collect();
     RuleEntry { seq, scope, strength, text: text.to_vec(), positions }
 }
 

@@ -231,31 +231,50 @@ proptest! {
         }
     }
 
-    /// Whatever is let go: what was purged so that it must not be used unseen never is.
+    /// Whatever is let go: what was purged so that it must not be used unseen never is. A purge that is requested at this node is
+    /// written to a log some purges later, or never; a log may be lost.
     #[test]
     fn the_floor_admits_no_response_that_a_rule_would_reject(
-        purges in proptest::collection::vec((scope(), strength(), 0..3_u64), 1..30),
+        purges in proptest::collection::vec((scope(), strength(), 0..3_u64, 0..6_usize), 1..30),
+        loss in (0..60_usize, 0..3_u64),
         epoch in 0..30_usize,
-        key in 0..KEYS.len(),
+        (at, key) in (0..40_u64, 0..KEYS.len()),
         tags in tags(),
     ) {
         let mut few = PurgeRules::new(RuleLimits { rules: 3, bytes: u64::MAX, expressions: 1 });
         let mut all = PurgeRules::new(RuleLimits { rules: 1000, bytes: u64::MAX, expressions: 1000 });
-        let mut entries = [0; 3];
+        let mut last = [1, 2, 3].map(|log| position(log, 0));
         let mut known = Positions::default();
-        for (n, (scope, strength, log)) in purges.iter().enumerate() {
+        for (n, (scope, strength, ..)) in purges.iter().enumerate() {
             if n == epoch {
-                let followed: Vec<_> = (0..3).map(|log| position(log, entries[log as usize])).collect();
-                known = Positions::new(&followed);
+                known = Positions::new(&last);
             }
-            entries[*log as usize] += 1;
-            let positions = vec![position(*log, entries[*log as usize])];
-            let rule = PurgeRule { scope: scope.clone(), strength: *strength, positions };
-            // A purge that was ordered at this node has its position only later.
-            let own = PurgeRule { positions: vec![Position::NOWHERE], ..rule.clone() };
-            let (seq, _) = few.add(own, WallTime(n as u64));
-            few.add_position(seq, rule.positions[0]);
-            all.add(rule, WallTime(n as u64));
+            if n == loss.0 {
+                let lost = &mut last[loss.1 as usize];
+                few.log_lost(lost.log);
+                all.log_lost(lost.log);
+                *lost = position(lost.log + 10, 0);
+            }
+            for rules in [&mut few, &mut all] {
+                let positions = vec![Position::NOWHERE];
+                let rule = PurgeRule { scope: scope.clone(), strength: *strength, positions };
+                prop_assert_eq!(n as u64 + 1, rules.add(rule, WallTime(n as u64)).0);
+            }
+            for (seq, (.., log, delay)) in (1..).zip(&purges[..=n]) {
+                let written = &mut last[*log as usize];
+                match seq as usize - 1 + delay {
+                    due if due != n => continue,
+                    _ if *delay == 5 => {
+                        few.purge_lost(seq);
+                        all.purge_lost(seq);
+                    }
+                    _ => {
+                        written.entry += 1;
+                        few.add_position(seq, *written);
+                        all.add_position(seq, *written);
+                    }
+                }
+            }
         }
         prop_assert!(few.len() <= 3);
         let purge_facts = purge_facts(&tags, PurgeEpoch::default());
@@ -268,7 +287,7 @@ proptest! {
         };
         let none = Positions::default();
         let here = RequestedAt::Here { applied: epoch.min(purges.len()) as u64, log: &none };
-        let elsewhere = RequestedAt::Elsewhere { at: WallTime(0), log: &known };
+        let elsewhere = RequestedAt::Elsewhere { at: WallTime(at), log: &known };
         for epoch in [here, elsewhere] {
             let (few, all) = (few.verdict(&subject, epoch), all.verdict(&subject, epoch));
             // A rule that replaced others has the time of the last one.

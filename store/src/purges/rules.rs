@@ -9,11 +9,11 @@ use larder_semantics::purged::PurgeVerdict;
 use larder_semantics::tags;
 use larder_stdx::clock::WallTime;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-/// The most seconds by which the clocks of two nodes may differ: a response that arrived so shortly after a purge may
-/// have been requested before it.
+/// The most seconds by which the clocks of two nodes may differ: a response that was requested so shortly after a purge
+/// by another clock may have been requested before it.
 const CLOCK_SKEW: u64 = 1;
 
 /// The cost of a rule in addition to its text, which is held twice: its entry, and its places in the tables.
@@ -34,7 +34,7 @@ pub(crate) struct RuleLimits {
 pub(crate) enum RequestedAt<'a> {
     /// On this node: every rule up to `met` was applied, and the logs' rules up to `log`.
     Here { applied: Seq, log: &'a Positions },
-    /// On another node, from which it arrived at `at`: its numbers mean nothing here.
+    /// On another node, at `at` by its clock: its numbers mean nothing here.
     Elsewhere { at: WallTime, log: &'a Positions },
 }
 
@@ -101,6 +101,8 @@ struct Floor {
     own: Option<WallTime>,
     /// The position of the last one of the fleet, in each log.
     logs: Vec<Position>,
+    /// Those that are being written to the logs: their positions are not known yet.
+    pending: BTreeSet<Seq>,
 }
 
 impl PurgeRules {
@@ -201,6 +203,9 @@ impl PurgeRules {
 
     /// A rule is in one more log.
     pub fn add_position(&mut self, seq: Seq, at: Position) {
+        if !self.entries.contains_key(&seq) && seq <= self.floor.seq {
+            return self.floor.add_position(seq, at);
+        }
         self.change_positions(seq, |positions| {
             positions.retain(|it| *it != Position::NOWHERE && it.log != at.log);
             positions.push(at);
@@ -209,6 +214,7 @@ impl PurgeRules {
 
     /// A rule is in no log, and never will be.
     pub fn purge_lost(&mut self, seq: Seq) {
+        self.floor.purge_lost(seq);
         self.change_positions(seq, |positions| positions.retain(|it| *it != Position::NOWHERE));
     }
 
@@ -279,9 +285,17 @@ impl PurgeRules {
         }
     }
 
-    /// A log is gone.
+    /// A log is gone. No later response knows it: a rule that was in no other one applies by its time from now on.
     pub fn log_lost(&mut self, log: u64) {
-        self.floor.logs.retain(|it| it.log != log);
+        self.floor.log_lost(log);
+        let is_lost = |it: &Position| it.log == log;
+        let in_it = |it: (&Seq, &PurgeRuleEntry)| it.1.rule.positions.iter().any(is_lost).then_some(*it.0);
+        let changed: Vec<_> = self.entries.iter().filter_map(in_it).collect();
+        for seq in changed {
+            let Some(mut entry) = self.entries.get(&seq).cloned() else { continue };
+            entry.rule.positions.retain(|it| !is_lost(it));
+            self.put_back(seq, entry);
+        }
     }
 
     /// The verdict about a response.
@@ -514,7 +528,7 @@ impl PurgeRuleEntry {
     }
 
     /// Whether it applies to a response of this epoch. A rule of the fleet does not where its position in a log is known;
-    /// one of this node alone applies to every foreign response that arrived before it, by the clock.
+    /// one of this node alone applies to every foreign response that was requested before it, by the clock.
     fn touches(&self, requested_at: RequestedAt<'_>) -> bool {
         match requested_at {
             RequestedAt::Elsewhere { at, log }
@@ -548,23 +562,57 @@ impl Floor {
         if gone.rule.positions.is_empty() {
             self.own = self.own.max(Some(gone.at));
         }
-        for new in gone.rule.positions.iter().filter(|it| **it != Position::NOWHERE) {
-            match self.logs.iter_mut().find(|it| it.log == new.log) {
-                Some(known) => known.entry = known.entry.max(new.entry),
-                None => self.logs.push(*new),
+        for new in &gone.rule.positions {
+            match *new {
+                Position::NOWHERE => drop(self.pending.insert(seq)),
+                new => self.raise_log(new),
             }
         }
+    }
+
+    fn raise_log(&mut self, new: Position) {
+        match self.logs.iter_mut().find(|it| it.log == new.log) {
+            Some(known) => known.entry = known.entry.max(new.entry),
+            None => self.logs.push(new),
+        }
+    }
+
+    /// A dropped rule is in one more log.
+    fn add_position(&mut self, seq: Seq, at: Position) {
+        self.pending.remove(&seq);
+        self.raise_log(at);
+    }
+
+    /// A dropped rule is in no log, and never will be.
+    fn purge_lost(&mut self, seq: Seq) {
+        if self.pending.remove(&seq) {
+            self.own = self.own.max(Some(self.at));
+        }
+    }
+
+    fn log_lost(&mut self, log: u64) {
+        let before = self.logs.len();
+        self.logs.retain(|it| it.log != log);
+        if self.logs.len() < before {
+            // Positions of its rules in other logs may be unknown.
+            self.own = self.own.max(Some(self.at));
+        }
+    }
+
+    /// Every log, not any: each dropped rule may be in a different one.
+    fn is_known_to(&self, log: &Positions) -> bool {
+        self.pending.is_empty() && self.logs.iter().all(|it| log.reached(std::slice::from_ref(it)))
     }
 
     fn verdict(&self, requested_at: RequestedAt<'_>) -> PurgeVerdict {
         let below = match requested_at {
             RequestedAt::Here { applied, .. } => applied < self.seq,
-            // Every log, not any: each dropped rule may be in a different one.
             RequestedAt::Elsewhere { at, log } => {
                 self.own.is_some_and(|own| may_precede(at, own))
-                    || log.as_slice().is_empty() && may_precede(at, self.at)
-                    || !log.as_slice().is_empty()
-                        && !self.logs.iter().all(|it| log.reached(std::slice::from_ref(it)))
+                    || match log.as_slice() {
+                        [] => may_precede(at, self.at),
+                        _ => !self.is_known_to(log),
+                    }
             }
         };
         if below { PurgeVerdict::Dropped(self.at) } else { PurgeVerdict::Keep }
@@ -596,7 +644,7 @@ fn without_port(rest: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Whether a response that arrived at `at` from another node may have been requested before `purge`.
+/// Whether a response that another node requested at `at`, by its clock, may have been requested before `purge`.
 fn may_precede(at: WallTime, purge: WallTime) -> bool {
     at.0 <= purge.0.saturating_add(CLOCK_SKEW)
 }

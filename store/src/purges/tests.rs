@@ -2,6 +2,7 @@
 
 use super::rules::{FollowedLogs, PurgeRules, RuleLimits};
 use super::*;
+use crate::disk::rules_of_bytes;
 use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead, SpentLifetime};
 use crate::ram::Swept;
 use crate::ram::{Lookup, Store, StoredArc};
@@ -444,7 +445,7 @@ pub(crate) fn position(log: u64, entry: u64) -> Position {
 fn admitted(store: &Store, tags: &[&str], known: &[Position], at: u64, foreign: bool) -> Seen {
     let epoch = PurgeEpoch { seq: 0, log: Positions::new(known) };
     let mut stored = crate::sample::owned(tagged(tags, epoch, "x"));
-    stored.meta.response_time = WallTime(at);
+    (stored.meta.request_time, stored.meta.response_time) = (WallTime(at), WallTime(at + 5));
     let admit = if foreign { Store::admit_foreign } else { Store::admit };
     match admit(store, b"http://a/", stored) {
         None => Seen::Nothing,
@@ -513,6 +514,17 @@ fn a_restart_goes_on_where_it_was() {
     assert_eq!(Some(LifetimeSource::MaxAge), at(7, &["red"]));
     // What is requested from now on has a number that nothing had before.
     assert_eq!((10, 11), (store.epoch().seq, store.purge(rule(tag("x"), Strength::Hard))));
+}
+
+#[test]
+fn a_purge_on_its_way_to_the_logs_applies_by_its_time_in_the_next_process() {
+    let (old, new) = (store(1 << 20), store(1 << 20));
+    let positions = vec![Position::NOWHERE];
+    old.purge(PurgeRule { scope: tag("red"), strength: Strength::Hard, positions });
+    new.restore(9, rules_of_bytes(&old.rules_as_bytes()).unwrap());
+    let now = clock::wall().0;
+    assert_eq!(Seen::Nothing, admitted(&new, &["red"], &[position(1, 5)], now, true));
+    assert_eq!(Seen::Fresh, admitted(&new, &["red"], &[position(1, 5)], now + 60, true));
 }
 
 #[test]

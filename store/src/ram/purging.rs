@@ -177,7 +177,7 @@ impl Purges {
 
     fn foreign_verdict(&self, key: &[u8], stored: &Stored) -> (PurgeVerdict, Seq) {
         let rules = self.rules.read();
-        let epoch = RequestedAt::Elsewhere { at: stored.meta.response_time, log: stored.log() };
+        let epoch = RequestedAt::Elsewhere { at: stored.meta.request_time, log: stored.log() };
         (rules.verdict(&stored.subject(key), epoch), rules.seq())
     }
 
@@ -259,7 +259,7 @@ impl Store {
     }
 
     /// Returns a response found in the fleet in its usable form; `None` where it is purged. Decided by `purge_facts.epoch.log`,
-    /// and for purges of this node alone by the time of the response. This node's rules are applied to it, but its log
+    /// and for purges of this node alone by the time of its request. This node's rules are applied to it, but its log
     /// positions do not change: it may go on to other nodes.
     #[must_use]
     pub fn admit_foreign(&self, key: &[u8], stored: Stored) -> Option<Stored> {
@@ -282,7 +282,7 @@ impl Store {
     ) -> bool {
         let fields = SubjectFields::Listed(fields);
         let subject = RuleSubject { key, meta, fields, tags: &facts.tags, size: Some(size) };
-        let epoch = RequestedAt::Elsewhere { at: meta.response_time, log: &facts.epoch.log };
+        let epoch = RequestedAt::Elsewhere { at: meta.request_time, log: &facts.epoch.log };
         self.purges.rules.read().verdict(&subject, epoch) != PurgeVerdict::Keep
     }
 

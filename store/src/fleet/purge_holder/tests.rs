@@ -11,11 +11,11 @@ const fn at(log: u64, entry: u64) -> Position {
     Position { log, entry }
 }
 
-/// The verdict about another node's response that knew these positions; it arrived at `came`.
-fn foreign(store: &Store, known: &[Position], came: u64) -> Seen {
+/// The verdict about another node's response that knew these positions; it was requested at `asked`, and arrived later.
+fn foreign(store: &Store, known: &[Position], asked: u64) -> Seen {
     let stored = tagged(&["red"], PurgeEpoch { seq: 0, log: Positions::new(known) }, "x");
     let mut stored = crate::sample::owned(stored);
-    stored.meta.response_time = WallTime(came);
+    (stored.meta.request_time, stored.meta.response_time) = (WallTime(asked), WallTime(asked + 5));
     match store.admit_foreign(b"http://a/", stored) {
         None => Seen::Nothing,
         Some(it) => {
@@ -66,6 +66,69 @@ fn a_purge_is_known_by_any_of_its_places_and_by_none_before_it_has_one() {
     assert_eq!(Seen::Fresh, foreign(&store, &[at(1, 3), at(2, 1)], later));
     store.add_position(seq, at(2, 9));
     assert_eq!(Seen::Fresh, foreign(&store, &[at(1, 2), at(2, 9)], later));
+}
+
+/// Purges of more than the table holds, in log 2.
+fn overflow(store: &Store) {
+    let dropped = store.counters.purge_rules_full.get();
+    for n in 1..=1000 {
+        let about = About::Url(format!("http://other/{n}").into_bytes().into());
+        let entry = PurgeEntry { about, ..entry(PurgeEffect::Hard) };
+        PurgeLogSink::purge(store, &entry, &[at(2, n)]).unwrap();
+    }
+    assert_ne!(dropped, store.counters.purge_rules_full.get(), "the table is too large for this test");
+}
+
+#[test]
+fn a_purge_that_is_dropped_before_it_is_in_a_log_concerns_responses_of_other_nodes() {
+    let store = store(1 << 20);
+    store.follow(&[at(1, 0), at(2, 0)], 1, NEVER);
+    let seq = PurgeLogSink::purge(&store, &entry(PurgeEffect::Hard), &[]).unwrap();
+    overflow(&store);
+    let later = clock::wall().0 + 100;
+    assert_eq!(Seen::Doubted, foreign(&store, &[at(1, 2), at(2, 1000)], later), "its position is not known");
+    store.add_position(seq, at(1, 3));
+    assert_eq!(Seen::Doubted, foreign(&store, &[at(1, 2), at(2, 1000)], later));
+    assert_eq!(Seen::Fresh, foreign(&store, &[at(1, 3), at(2, 1000)], later));
+}
+
+#[test]
+fn a_dropped_purge_that_is_in_no_log_concerns_responses_requested_before() {
+    let store = store(1 << 20);
+    store.follow(&[at(1, 0), at(2, 0)], 1, NEVER);
+    let seq = PurgeLogSink::purge(&store, &entry(PurgeEffect::Hard), &[]).unwrap();
+    overflow(&store);
+    store.purge_lost(seq);
+    let now = clock::wall().0;
+    assert_eq!(Seen::Doubted, foreign(&store, &[at(1, 2), at(2, 1000)], now - 10));
+    assert_eq!(Seen::Fresh, foreign(&store, &[at(1, 2), at(2, 1000)], now + 100));
+}
+
+#[test]
+fn a_dropped_purge_concerns_older_responses_after_the_loss_of_its_log() {
+    let store = store(1 << 20);
+    store.follow(&[at(1, 0), at(2, 0)], 1, NEVER);
+    PurgeLogSink::purge(&store, &entry(PurgeEffect::Hard), &[at(1, 3)]).unwrap();
+    overflow(&store);
+    PurgeLogSink::log_lost(&store, 1);
+    let now = clock::wall().0;
+    assert_eq!(Seen::Doubted, foreign(&store, &[at(2, 1000)], now - 10));
+    assert_eq!(Seen::Fresh, foreign(&store, &[at(2, 1000)], now + 100));
+}
+
+#[test]
+fn a_purge_in_a_lost_log_does_not_concern_later_responses() {
+    let store = store(1 << 20);
+    PurgeLogSink::purge(&store, &entry(PurgeEffect::Hard), &[at(1, 5)]).unwrap();
+    PurgeLogSink::log_lost(&store, 1);
+    store.follow(&[at(9, 0)], 1, NEVER);
+    let now = clock::wall().0;
+    assert_eq!(Seen::Nothing, foreign(&store, &[at(9, 0)], now));
+    assert_eq!(
+        Seen::Fresh,
+        foreign(&store, &[at(9, 0)], now + 100),
+        "no response can know that log any more"
+    );
 }
 
 #[test]
