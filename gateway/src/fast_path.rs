@@ -97,7 +97,7 @@ impl Gateway {
         };
         let stored = entry.select(head.fields, &mut scratch.variant)?;
         let precondition = ready(stored, head, &facts, &route.policy, now)?;
-        if stored.is_due(now.0) || is_replaced(stored.meta.status, answer) {
+        if self.tiers.is_due(stored, now) || is_replaced(stored.meta.status, answer) {
             return None;
         }
         let encoding = match &stored.encodings {

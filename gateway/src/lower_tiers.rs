@@ -1,8 +1,9 @@
 //! One worker's lower tiers, disk and fleet, and the use counts of large bodies on disk. `tier_transfer` moves responses.
 
-use larder_store::DiskTier;
+use larder_stdx::clock::WallTime;
 use larder_store::fleet::{FilledBy, Fleet};
 use larder_store::ram::KeyHash;
+use larder_store::{DiskTier, Stored};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,6 +26,13 @@ pub struct LowerTiers {
 }
 
 impl LowerTiers {
+    /// Whether the fleet is to be asked before RAM's response is used again.
+    #[inline]
+    pub(crate) fn is_due(&self, stored: &Stored, now: WallTime) -> bool {
+        let local_ttl = self.fleet.as_ref().map(|it| it.settings().local_ttl.as_secs());
+        stored.is_due(now.0, local_ttl.unwrap_or(u64::MAX))
+    }
+
     /// Whether larder itself writes to the fleet; where applications fill it, larder does not.
     pub(crate) fn fills_fleet(&self) -> bool {
         let settings = self.fleet.as_ref().map(|it| it.settings());

@@ -93,6 +93,23 @@ fn a_page_replaced_on_another_node_is_not_served_where_the_origin_fails() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_prolongs_no_use_without_the_fleet() {
+    let memcached = Memcached::start();
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let head = "Cache-Control: max-age=86400";
+    let (origin, does) = origin(head, &format!("200 OK\n{head}"));
+    let [a, b] = [0, 1].map(|it| node(&origin, &memcached, folders[it].path()));
+    assert_eq!("old", a.get("/").text());
+    settled(&a, 1);
+    assert!(b.get("/").is_hit());
+    b.advance(-3600);
+    does.store(NEW, SeqCst);
+    assert_eq!("new", a.client().request("POST", "/", "Content-Length: 0\r\n", "").text());
+    b.advance(LOCAL_TTL);
+    is_not_old("set back", &b);
+}
+
+#[test]
 fn a_304_makes_a_replaced_page_current_again() {
     let (memcached, folder) = (Memcached::start(), tempfile::tempdir().unwrap());
     let asked_for_old =

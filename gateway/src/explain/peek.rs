@@ -93,7 +93,7 @@ impl Gateway {
             doubted = matches!(holds, KeyContent::Nothing | KeyContent::Purged | KeyContent::Unshared { .. })
                 && match &chosen {
                     Some((it, AnsweringTier::Ram)) => {
-                        it.is_due(now.0)
+                        self.tiers.is_due(it, now)
                             && (it.is_shared() == FleetCopy::Yes || went(it) || it.is_superseded())
                     }
                     Some((it, _)) => self.is_shared(it) || went(it),
@@ -127,8 +127,8 @@ impl Gateway {
         let verdict = reuse::decide(usable, facts, policy, now, &mut Silent);
         let due = matches!(verdict, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
             && self.fleet_of(policy).is_some()
-            && held.is_some_and(|it| it.is_due(now.0));
-        let again = held.is_some_and(|it| it.is_due(now.0));
+            && held.is_some_and(|it| self.tiers.is_due(it, now));
+        let again = held.is_some_and(|it| self.tiers.is_due(it, now));
         due || tiers::descent(verdict, usable.ok(), again, facts, policy) == Descent::Worthwhile
     }
 }

@@ -52,7 +52,7 @@ impl Machine<'_, '_> {
     fn act(&mut self, decision: Reuse, now: WallTime, flight: KeyHash) -> Step {
         let policy = &self.input.route.policy;
         let held = self.found.stored.as_ref().map(|it| &it.meta);
-        let again = self.found.stored.as_ref().is_some_and(|it| it.is_due(now.0))
+        let again = self.found.stored.as_ref().is_some_and(|it| self.input.gateway.tiers.is_due(it, now))
             && self.found.tier == AnsweringTier::Ram;
         let worth = match self.may_look_below() {
             true => tiers::descent(decision, held, again, self.input.facts, policy),
@@ -150,7 +150,10 @@ impl Machine<'_, '_> {
         let now = clock::wall();
         let reuse =
             reuse::decide(Ok(&stored.meta), self.input.facts, &self.input.route.policy, now, &mut Silent);
-        if reuse != Reuse::Serve || self.found.ram_copy == RamCopy::Doubted || stored.is_due(now.0) {
+        if reuse != Reuse::Serve
+            || self.found.ram_copy == RamCopy::Doubted
+            || self.input.gateway.tiers.is_due(&stored, now)
+        {
             return None;
         }
         self.found.stored = Some(stored);

@@ -8,13 +8,14 @@ use larder_semantics::{reuse, tiers};
 use larder_stdx::clock;
 use larder_store::Stored;
 
-/// Whether the copy of RAM has to be compared with the fleet's before its lifetime ends.
-fn is_fresh_and_due(it: &Stored) -> bool {
-    let now = clock::wall();
-    it.is_due(now.0) && !it.meta.no_cache && tiers::usable_for(&it.meta, now) > 0
-}
-
 impl Machine<'_, '_> {
+    /// Whether the copy of RAM has to be compared with the fleet's before its lifetime ends.
+    fn is_fresh_and_due(&self, it: &Stored) -> bool {
+        let now = clock::wall();
+        let is_due = self.input.gateway.tiers.is_due(it, now);
+        is_due && !it.meta.no_cache && tiers::usable_for(&it.meta, now) > 0
+    }
+
     /// The reason for a fetch that this request starts, before its response is known.
     pub fn miss_reason(&self, purpose: FillPurpose) -> MissReason {
         if let Some(bypassed) = self.plan.bypassed {
@@ -28,7 +29,7 @@ impl Machine<'_, '_> {
             is_for_others: stored
                 .map_or(self.found.has_variants_for_other_credentials(), |it| others(&it.meta)),
             is_doubted: self.found.ram_copy == RamCopy::Doubted
-                || stored.is_some_and(|it| it.is_superseded() || is_fresh_and_due(it)),
+                || stored.is_some_and(|it| it.is_superseded() || self.is_fresh_and_due(it)),
             is_hit_for_miss: self.found.is_hit_for_miss(),
             is_head: self.input.facts.method == "HEAD",
             removed: if stored.is_none() {

@@ -30,7 +30,7 @@ impl Machine<'_, '_> {
         matches!(decision, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
             && self.found.tier == AnsweringTier::Ram
             && self.input.gateway.fleet_of(&self.input.route.policy).is_some()
-            && self.found.stored.as_ref().is_some_and(|it| it.is_due(now.0))
+            && self.found.stored.as_ref().is_some_and(|it| self.input.gateway.tiers.is_due(it, now))
     }
 
     /// Whether the tiers below are asked by a fill that does nothing more.

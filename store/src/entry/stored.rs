@@ -323,11 +323,13 @@ impl Stored {
             + self.body.heap_cost()
     }
 
-    /// Whether the fleet is to be asked, at the wall second `now`, before it is used again.
+    /// Whether the fleet is to be asked, at the wall second `now`, before it is used again. It is at most `local_ttl` seconds from
+    /// one time to the next: a later time was set before the clock was set back.
     #[inline]
     #[must_use]
-    pub fn is_due(&self, now: u64) -> bool {
-        self.recheck.load(Relaxed) & !NOT_SHARED <= now
+    pub fn is_due(&self, now: u64, local_ttl: u64) -> bool {
+        let at = self.recheck.load(Relaxed) & !NOT_SHARED;
+        at <= now || at != !NOT_SHARED && at > now.saturating_add(local_ttl)
     }
 
     /// Sets the wall second `at` from which the fleet is asked.
