@@ -298,6 +298,15 @@ pub fn stored_fields(fields: &[Field<'_>], policy: &Policy, response_time: WallT
     kept
 }
 
+/// The trailer fields that are stored and shared, of a response with this head: with the same exceptions as in [`stored_fields`].
+#[must_use]
+pub fn stored_trailers(trailers: FieldList, head: &[Field<'_>], policy: &Policy) -> Option<FieldList> {
+    let (directives, _) = crate::targeted::directives(head, policy);
+    let mut kept = trailers;
+    kept.retain(|it| is_kept(it.name, head) && directives.keeps(it.name));
+    (!kept.is_empty()).then_some(kept)
+}
+
 /// Whether a line of that name may be stored at all, apart from directives (RFC 9111 §3.1).
 pub(crate) fn is_kept(name: &str, fields: &[Field<'_>]) -> bool {
     !is_hop_by_hop(name) && !is_nominated(name, fields) && !is_ours_to_make(name)

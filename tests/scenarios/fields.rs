@@ -111,6 +111,25 @@ fn trailers_are_kept_apart_and_replayed() {
 }
 
 #[test]
+fn trailers_for_one_client_are_not_shared() {
+    let origin = Origin::scripted(|_| {
+        vec![Script::Send(
+            b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60, private=\"X-Session\", no-cache=\"X-Cart\"\r\n\
+              Transfer-Encoding: chunked\r\nConnection: X-Hop\r\n\r\n\
+              3\r\nabc\r\n0\r\nX-Session: s\r\nX-Cart: c\r\nSet-Cookie: a=b\r\nSet-Cookie2: a=b\r\n\
+              X-Hop: h\r\nX-Sum: 7\r\n\r\n"
+                .to_vec(),
+        )]
+    });
+    let larder = Larder::before(&origin, "");
+    for hit in [false, true, true] {
+        let it = larder.get("/");
+        assert_eq!((hit, "abc"), (it.is_hit(), it.text().as_str()), "{it:?}");
+        assert_eq!([("X-Sum".to_owned(), "7".to_owned())], it.trailers[..], "{it:?}");
+    }
+}
+
+#[test]
 fn bodies_of_every_framing_are_stored_alike() {
     let origin = Origin::scripted(|request| {
         let text = match request.target() {

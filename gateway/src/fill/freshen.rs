@@ -9,6 +9,7 @@ use crate::request_headers;
 use crate::rules;
 use larder_semantics::freshen::{self, AfterFreshen, HeadSays};
 use larder_semantics::request::RequestFacts;
+use larder_semantics::stored;
 use larder_store::fill::SpentLifetime;
 use larder_store::{Stored, StoredArc};
 
@@ -110,7 +111,9 @@ impl FillJob {
             request_headers::mark_stored(&mut fields, arrived.response.version, policy);
         }
         let purge_facts = self.purge_facts(&fields, arrived.epoch.clone());
-        let (trailers, body, variant) = (old.trailers().cloned(), old.body.clone(), old.variant().into());
+        let trailers = old.trailers().cloned();
+        let trailers = trailers.and_then(|it| stored::stored_trailers(it, &fields.view(), policy));
+        let (body, variant) = (old.body.clone(), old.variant().into());
         let new = assemble(meta, fields, trailers, body, variant, purge_facts, &policy.tags);
         let new = coding::ready(new, policy);
         coding::carry(&self.gateway.store, old, &new);

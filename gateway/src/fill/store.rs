@@ -2,11 +2,12 @@
 
 use super::large::LargeProgress;
 use super::machine::FillStep;
-use super::{Disposition, FillJob, FillRun, Readers, Waiters, pressure};
+use super::{ArrivedHead, Disposition, FillJob, FillRun, Readers, Waiters, pressure};
 use crate::assemble::assemble;
 use crate::coding;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
+use larder_semantics::stored;
 use larder_store::fill::SharedHead;
 use larder_store::ram::NotStored;
 use larder_store::{Exchanged, FillEnd, FillHead, FillWriter, StoredArc};
@@ -83,7 +84,7 @@ impl FillRun {
         if writer.push(after, most).await.is_err() {
             return;
         }
-        let trailers = source.trailers();
+        let trailers = source.trailers().and_then(|it| job.shared_trailers(it, arrived));
         if writer.may_store() {
             match job.store(&head, arrived.exchanged, trailers.clone(), &writer, &last) {
                 Ok(Some(stored)) => {
@@ -120,6 +121,11 @@ impl FillJob {
         if removed() && self.gateway.reaches_below(&self.route) {
             self.gateway.remove(policy, self.hash, &self.key).await;
         }
+    }
+
+    /// The trailers for every reader: those of one client are not sent.
+    fn shared_trailers(&self, trailers: FieldList, arrived: &ArrivedHead) -> Option<FieldList> {
+        stored::stored_trailers(trailers, &arrived.response.fields.view(), &self.route.policy)
     }
 
     /// Stores a complete response. Returns what may go further down: a response that is in RAM now, or had no room there.
