@@ -471,6 +471,23 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
 }
 
 #[test]
+fn a_purge_of_a_url_is_logged_without_its_secrets() {
+    let origin = tagged();
+    let larder = Larder::configured(format!(
+        "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n[log]\nerror = \"error.log\"\nlevels = {{ audit = \"off\" }}\n\
+         [[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
+        origin.url()
+    ));
+    purge(&larder, json!({ "url": "http://h/reset?token=S3CRET" }));
+    purge(&larder, json!({ "prefix": "http://h/mail?code=S3CRET" }));
+    purge(&larder, json!({ "tag": "last" }));
+    until("all are told", || larder.error_log().contains("tag=last"));
+    let log = larder.error_log();
+    assert!(log.contains("http://h/reset?token=***") && log.contains("http://h/mail?code=***"), "{log}");
+    assert!(!log.contains("S3CRET"), "{log}");
+}
+
+#[test]
 fn the_error_log_has_each_step_of_a_purge_at_level_debug() {
     let origin = tagged();
     let config = |levels: &str| {

@@ -166,6 +166,16 @@ fn spell(scope: &PurgeScope) -> (&'static str, String) {
     }
 }
 
+/// The target of a purge for operators: without secrets in a URL.
+fn shown(scope: &PurgeScope) -> String {
+    match scope {
+        PurgeScope::Url(key) | PurgeScope::Prefix(key) => {
+            String::from_utf8_lossy(&secret::shown_key(key)).into_owned()
+        }
+        scope => spell(scope).1,
+    }
+}
+
 fn strength(it: Strength) -> &'static str {
     match it {
         Strength::Soft => "soft",
@@ -202,17 +212,9 @@ impl PurgeQueue {
     /// # Errors
     /// One sentence: too many are waiting, or larder is stopping.
     pub async fn purge(&self, order: PurgeOrder) -> Result<CompletedPurge, String> {
-        let noted = match &order.asked.scope {
-            PurgeScope::Url(key) => {
-                let shown = String::from_utf8_lossy(&secret::shown_key(key)).into_owned();
-                self.repeats.note(&order.by, key, &format!("url {shown}"))
-            }
-            scope => {
-                let (kind, target) = spell(scope);
-                let target = format!("{kind} {target}");
-                self.repeats.note(&order.by, target.as_bytes(), &target)
-            }
-        };
+        let (kind, target) = spell(&order.asked.scope);
+        let (identity, shown) = (format!("{kind} {target}"), shown(&order.asked.scope));
+        let noted = self.repeats.note(&order.by, identity.as_bytes(), &format!("{kind} {shown}"));
         let (reply, done) = oneshot::channel();
         match self.orders.try_send(QueuedPurge::One(order, reply)) {
             Ok(()) => {
@@ -414,9 +416,9 @@ impl PurgedTiers {
     }
 
     fn log(&self, done: &CompletedPurge, by: &str) {
-        let (kind, what) = spell(&done.asked.scope);
+        let (kind, target) = (spell(&done.asked.scope).0, shown(&done.asked.scope));
         let seq = done.seq.to_string();
-        let mut values = vec![(kind, what.as_str()), ("strength", strength(done.asked.strength))];
+        let mut values = vec![(kind, target.as_str()), ("strength", strength(done.asked.strength))];
         values.extend([("seq", seq.as_str()), ("by", by)]);
         for receipt in done.receipts.iter().filter(|_| self.teller.tells(Level::Debug)) {
             let (state, detail) = receipt.state.spell();
