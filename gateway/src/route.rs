@@ -15,7 +15,8 @@ use larder_origin::{BalanceKey, Group, OriginAddress, RequestBuffering, is_idemp
 use larder_semantics::cookies;
 use larder_semantics::forwarded::ForwardedFields;
 use larder_semantics::geo::GeoLookup;
-use larder_semantics::policy::Policy;
+use larder_semantics::key::KeyRecipe;
+use larder_semantics::policy::{Policy, TierSet};
 use larder_semantics::sticky::StickyCookie;
 use larder_store::{PurgeRule, Seq, Store};
 use larder_transport::Client;
@@ -162,8 +163,8 @@ pub struct GatewayRoute {
     pub server_timing: bool,
     /// The upgrades that are passed on.
     pub upgrades: Upgrades,
-    /// The conditions of other routes of the site, as in keys: an unsafe method invalidates their responses, too.
-    pub other_conditions: Rc<[Option<String>]>,
+    /// The keys and tiers of other routes of the site, where they differ: an unsafe method invalidates their responses, too.
+    pub other_keys: Rc<[(KeyRecipe, TierSet)]>,
     /// Whether a route of the site stores responses to QUERY (`cache.query`).
     pub has_queries: bool,
     /// The fields about the client that origins get.
@@ -216,7 +217,7 @@ impl GatewayRoute {
         let (hash_by, upgrades, telling) =
             (HashBy::default(), Upgrades::default(), ForwardedFields::default());
         Rc::new(Self {
-            other_conditions: Rc::default(),
+            other_keys: Rc::default(),
             has_queries: false,
             telling,
             tells_certificate: false,

@@ -28,6 +28,7 @@ use larder_origin::{
 use larder_semantics::file_order::FileOrderRules;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::health::BrokenFileFact;
+use larder_semantics::key::KeyRecipe;
 use larder_semantics::policy::{Policy, TierSet};
 use larder_stdx::circuit_breaker::BreakerChange;
 use larder_stdx::duration::spell;
@@ -274,9 +275,8 @@ impl Live {
                     new.sendfile = proxy.sendfile.as_ref().map(|it| self.handed(at, it, &route.name, errors));
                     new.scripts = self.scripts.get(&at).cloned();
                     new.upgrades = route.upgrades.clone();
-                    new.other_conditions = self.other_conditions(at);
-                    let routes = &self.config.sites[at.0].routes;
-                    new.has_queries = routes.iter().any(|it| it.cache.query_body.is_some());
+                    new.other_keys = self.other_keys(at);
+                    new.has_queries = self.has_queries(at.0);
                     new.telling = route.telling;
                     new.tells_certificate = route.tells_certificate;
                     new.given_fields = route.access.given_fields().map(str::to_owned).collect();
@@ -301,7 +301,8 @@ impl Live {
                     new.server_timing = route.server_timing;
                     new.buffers = BufferedBodies::All;
                     new.upgrades.protocols.clear();
-                    new.other_conditions = self.other_conditions(at);
+                    new.has_queries = self.has_queries(at.0);
+                    new.other_keys = self.other_keys(at);
                 }
                 RouteTarget::Proxy(made)
             }
@@ -326,15 +327,23 @@ impl Live {
         route.budget.as_ref().map(|it| Rc::new(self.access.budget(it, scope)))
     }
 
-    /// The conditions of the other routes of a site, as in keys.
-    fn other_conditions(&self, (site, route): (usize, usize)) -> Rc<[Option<String>]> {
-        let condition = |it: &larder_config::RouteConfig| it.cache.key.condition.clone();
+    /// The different keys and tiers of the other routes of a site that may store responses.
+    fn other_keys(&self, (site, route): (usize, usize)) -> Rc<[(KeyRecipe, TierSet)]> {
         let routes = &self.config.sites[site].routes;
-        let own = condition(&routes[route]);
-        let mut others: Vec<_> = routes.iter().map(condition).filter(|it| *it != own).collect();
-        others.sort();
-        others.dedup();
+        let of = |it: &larder_config::RouteConfig| (it.cache.key.clone(), policy_of(it).tiers);
+        let own = of(&routes[route]);
+        let mut others = Vec::new();
+        for other in routes.iter().filter(|it| it.cache.enabled).map(of) {
+            if other != own && !others.contains(&other) {
+                others.push(other);
+            }
+        }
         others.into()
+    }
+
+    /// Whether a route of a site stores responses to QUERY.
+    fn has_queries(&self, site: usize) -> bool {
+        self.config.sites[site].routes.iter().any(|it| it.cache.query_body.is_some())
     }
 
     /// The files that the applications of a route may hand over.

@@ -2,6 +2,7 @@
 
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::pages::Second::{Hit, Miss};
+use crate::harness::tiers::{disk, written};
 use crate::harness::{Larder, Origin, Pages, until};
 
 const FRESH: &str = "Cache-Control: max-age=600";
@@ -30,6 +31,43 @@ fn by_every_unsafe_and_unknown_method() {
         assert_eq!(Hit, page.get_again(""), "{method} is safe");
     }
     assert!(pages.larder.counter("cache_invalidations") >= 40);
+}
+
+/// A route for the method may have other keys and tiers than the route of the page.
+#[test]
+fn by_an_unsafe_method_of_another_route() {
+    let origin = Origin::new(|_| format!("HTTP/1.1 200 OK\n{FRESH}\n\nx"));
+    let url = origin.url();
+    let pages = [
+        "key = { headers = [\"X-Device\"] }",
+        "key = { cookies = [\"currency\"] }",
+        "key = { query = \"none\" }",
+        "key = { ignore_host = true }",
+        "key = { accept = [\"text/html\", \"application/json\"] }",
+        "",
+    ];
+    for cache in pages {
+        let folder = tempfile::tempdir().unwrap();
+        let route = |methods: &str, cache: &str| {
+            format!(
+                "[[site.route]]\nmethods = [{methods}]\nproxy = {{ to = [\"{url}\"] }}\ncache = {{ {cache} }}\n"
+            )
+        };
+        let larder = Larder::configured(format!(
+            "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n{}[[site]]\nhosts = [\"*\"]\n{}{}",
+            disk(folder.path()),
+            route("\"GET\"", cache),
+            route("\"POST\"", "tiers = [\"ram\"]"),
+        ));
+        let lines = "X-Device: phone\r\nCookie: currency=EUR\r\nAccept: text/html\r\n";
+        let get = || larder.client().get_with("/page?a=1", lines);
+        get();
+        assert!(get().is_hit(), "{cache}");
+        written(&larder, 1);
+        let post = larder.client().request("POST", "/page?a=1", &format!("{lines}Content-Length: 0\r\n"), "");
+        assert_eq!(200, post.status, "{cache}: {post:?}");
+        assert!(!get().is_hit(), "{cache}");
+    }
 }
 
 #[test]

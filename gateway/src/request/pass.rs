@@ -27,7 +27,6 @@ use larder_stdx::clock;
 use larder_store::{BodyRefusal, PurgeRule, PurgeScope, Strength};
 use larder_transport::{ClientGone, Reply};
 use larder_wire::message::{Framing, ResponseHead};
-use std::borrow::Cow;
 
 impl<'c> Machine<'_, 'c> {
     /// Sends the request unchanged, with its body, and passes the response on.
@@ -232,12 +231,11 @@ impl RequestInput<'_, '_> {
             response.status,
             &response.fields.view(),
         );
-        let mut policy = Cow::Borrowed(&self.route.policy);
-        let own = policy.key.condition.clone();
-        for condition in std::iter::once(&own).chain(&*self.route.other_conditions) {
-            if *condition != policy.key.condition {
-                policy.to_mut().key.condition.clone_from(condition);
-            }
+        for target in &targets {
+            self.invalidate_target(&self.route.policy, target).await;
+        }
+        for (key, tiers) in self.route.other_keys.iter().filter(|_| !targets.is_empty()) {
+            let policy = Policy { key: key.clone(), tiers: *tiers, ..self.route.policy.clone() };
             for target in &targets {
                 self.invalidate_target(&policy, target).await;
             }
