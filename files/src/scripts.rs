@@ -23,6 +23,9 @@ const INDEX: &[u8] = b"/index.php";
 /// Paths whose script is remembered: with 4096 of 300 bytes about 1 MiB. All are forgotten when another one comes.
 const MOST: usize = 4096;
 
+/// Bytes of the longest path that is remembered. It is held twice, as the key and in its script.
+const LONGEST: usize = 512;
+
 /// Lookups on the disk at the same time.
 const CONCURRENCY: usize = 16;
 
@@ -158,7 +161,7 @@ impl ScriptRoot {
     }
 
     fn remember(&self, path: &[u8], found: &FoundScript, now: Monotonic) {
-        if self.options.cache_for.is_zero() {
+        if self.options.cache_for.is_zero() || path.len() > LONGEST {
             return;
         }
         let mut known = self.known.lock();
@@ -431,6 +434,18 @@ mod tests {
         {
             assert_eq!(expect, told(&root.find(method, "/admin/", Monotonic(0)).await), "{method}");
         }
+    }
+
+    /// A client chooses the length, up to `limits.target_size`.
+    #[tokio::test]
+    async fn a_long_path_is_not_remembered() {
+        let folder = folder();
+        let root = open(folder.path(), |_| {});
+        for length in [LONGEST, 4 * LONGEST] {
+            let path = format!("/wp-login.php/{}", "a".repeat(length));
+            assert!(told(&root.find("GET", &path, Monotonic(0)).await).starts_with("Named /wp-login.php"));
+        }
+        assert_eq!(0, root.known.lock().len());
     }
 
     #[tokio::test]

@@ -54,7 +54,7 @@ fn a_page_in_flight_is_not_written_after_its_removal() {
             assert_miss(get(node, URL).await);
         }
         assert_eq!(FleetCopy::Yes, old.is_shared(), "what is in B's memory is asked about");
-        assert!(old.is_due(larder_stdx::clock::wall().0 + 60));
+        assert!(old.is_due(larder_stdx::clock::wall().0 + 60, 60));
         // Who asks from now on writes, and what was on its way before is not written over that either.
         let turn = fetch(c).await;
         assert_eq!(Settled::Stored, put(c, URL, &text("new")).await);
