@@ -11,7 +11,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// The most keys whose read state is remembered.
 const MOST_SEEN: usize = 4096;
@@ -245,8 +245,10 @@ impl RecomputeLeases {
 ///
 /// A *generation* is a random number of the newest record that is part of the keys of all variants. Once the newest
 /// record is removed, or one with other `Vary` names is written, no variant of its generation can be found any more.
+///
+/// By the hash of the key, whose length a client chooses. With the number of another key a write replaces nothing and is tried again.
 #[derive(Default)]
-pub(super) struct ReadItems(RefCell<HashMap<Box<[u8]>, ReadItem>>);
+pub(super) struct ReadItems(RefCell<HashMap<u128, ReadItem>>);
 
 /// No item has this number.
 pub(super) const ABSENT: u64 = 0;
@@ -274,17 +276,17 @@ impl ReadItems {
 
     /// [`ReadItems::note`] for an item that is remembered for `time`.
     pub(super) fn note_for(&self, key: &[u8], generation: u32, names: u64, cas: u64, time: Duration) {
-        let mut seen = self.0.borrow_mut();
-        if seen.len() >= MOST_SEEN && !seen.contains_key(key) {
+        let (mut seen, key) = (self.0.borrow_mut(), xxh3_128(key));
+        if seen.len() >= MOST_SEEN && !seen.contains_key(&key) {
             // Forgetting them costs variants, nothing more.
             seen.clear();
         }
-        seen.insert(key.into(), ReadItem { generation, names, cas, until: now() + time.min(REMEMBERED) });
+        seen.insert(key, ReadItem { generation, names, cas, until: now() + time.min(REMEMBERED) });
     }
 
     /// Returns it once: the write changes it.
     pub(super) fn take(&self, key: &[u8]) -> Option<ReadItem> {
-        self.0.borrow_mut().remove(key).filter(|it| now() < it.until)
+        self.0.borrow_mut().remove(&xxh3_128(key)).filter(|it| now() < it.until)
     }
 }
 
@@ -314,6 +316,23 @@ pub(super) fn random<const N: usize>() -> Option<[u8; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory_budget::own_memory;
+
+    /// A client chooses the length of a key.
+    #[test]
+    fn long_keys_take_no_room() {
+        let seen = ReadItems::default();
+        let before = own_memory().unwrap();
+        for number in 0..MOST_SEEN as u64 {
+            let key = [&number.to_ne_bytes()[..], &[b'a'; 65_536]].concat();
+            seen.note(&key, 1, 2, number + 3);
+        }
+        let grown = own_memory().unwrap().saturating_sub(before);
+        assert!(grown < 128 << 20, "{grown}");
+        let key = [&7_u64.to_ne_bytes()[..], &[b'a'; 65_536]].concat();
+        assert_eq!(Some(10), seen.take(&key).map(|it| it.cas));
+        assert!(seen.take(&key).is_none());
+    }
 
     #[test]
     fn a_generation_is_no_type_of_a_client() {
