@@ -84,7 +84,7 @@ impl Default for SecretCover {
     fn default() -> Self {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
         // Without random numbers the process cannot serve TLS either.
-        Self { key: key.unwrap_or_else(|_| std::process::abort()) }
+        Self { key: key.unwrap_or_else(|_| std::process::abort()), hides_ordinary: false }
     }
 }
 
@@ -417,7 +417,9 @@ type HiddenPart = (Range<usize>, Option<Encoding>, String);
 fn hidden_part(text: &str, literal: &ValueLiteral, shows_ordinary: bool) -> Option<HiddenPart> {
     let is_template = match literal.secrecy {
         Secrecy::Shown | Secrecy::Condition | Secrecy::Unsuspected => return None,
-        Secrecy::Ordinary if shows_ordinary && !unknown_key::is_hidden_value(&literal.value(text)) => return None,
+        Secrecy::Ordinary if shows_ordinary && !unknown_key::is_hidden_value(&literal.value(text)) => {
+            return None;
+        }
         // As of a template: a reference is shown there in any case.
         Secrecy::Ordinary => true,
         Secrecy::Secret { is_template, .. } => is_template,

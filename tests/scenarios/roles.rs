@@ -192,7 +192,8 @@ fn a_viewer_reads_no_secret() {
             }
             let query = report["x-example"]["query"].as_str().unwrap_or_default();
             let it = fetch(&larder, token, "GET", &format!("{path}?{query}"), "");
-            let hidden = ["hunter2", "literal-of-the-origin", "word-of-a-field", VIEWER, OPERATOR, SECOND, TOKEN];
+            let hidden =
+                ["hunter2", "literal-of-the-origin", "word-of-a-field", VIEWER, OPERATOR, SECOND, TOKEN];
             for secret in hidden {
                 assert!(!it.text().contains(secret), "{path} shows {secret}: {}", it.text());
             }
