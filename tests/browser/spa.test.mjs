@@ -33,7 +33,7 @@ function configuration(origin) {
   const [, text] = /```toml\n(.*?)```/s.exec(guide);
   const own = text
     .replaceAll('/srv/app', join(folder, 'app'))
-    .replace('0.0.0.0:80', '127.0.0.1:0')
+    .replace('[::]:80', '127.0.0.1:0')
     .replace('http://127.0.0.1:8000', origin)
     .replace('"example.com"', '"127.0.0.1"');
   return own.replace('[[site]]', `[admin]\nlisten = "127.0.0.1:0"\ntoken_file = "${folder}/token"\n\n[[site]]`);

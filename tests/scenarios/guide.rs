@@ -49,7 +49,7 @@ impl Guide {
 
     /// The same text with the folders of the test, and with ports that the system chooses.
     fn local(&self, text: &str) -> String {
-        let listen = Regex::new(r"0\.0\.0\.0:\d+").unwrap();
+        let listen = Regex::new(r"(0\.0\.0\.0|\[::\]):\d+").unwrap();
         let paths = Regex::new(r#"([":])(/(?:etc|srv|run|var/log)/)"#).unwrap();
         let folder = format!("${{1}}{}${{2}}", self.folder.path().display());
         paths.replace_all(&listen.replace_all(text, "127.0.0.1:0"), folder).into_owned()

@@ -35,6 +35,7 @@ mod crowds;
 mod descriptors;
 mod disk_tier;
 mod drain;
+mod dual_stack;
 mod early_data;
 mod error_pages;
 mod events;

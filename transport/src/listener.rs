@@ -1,6 +1,7 @@
 //! Listening addresses: TCP with `SO_REUSEPORT` per worker, or a Unix socket shared by all; and the accept loop, which
 //! survives a lack of descriptors.
 
+pub(crate) mod family;
 mod handed;
 
 pub use handed::{SocketFileOwner, SocketHandle, SocketPlace, adopt};
@@ -25,8 +26,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
@@ -285,7 +285,7 @@ enum Sharing {
 }
 
 fn tcp(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
+    let (socket, address) = family::socket(address, Type::STREAM)?;
     socket.set_reuse_address(true)?;
     // Accepted connections inherit it: responses are sent at once, and are written whole.
     socket.set_tcp_nodelay(true)?;
@@ -519,7 +519,11 @@ impl<H: Handler> Acceptor<H> {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::acceptfrom_with(self.listener.get_ref().as_fd(), flags) {
                 Ok((socket, peer)) => {
-                    self.begin(socket, peer.and_then(|it| SocketAddr::try_from(it).ok()), permit);
+                    self.begin(
+                        socket,
+                        peer.and_then(|it| SocketAddr::try_from(it).ok()).map(family::plain),
+                        permit,
+                    );
                 }
                 Err(Errno::AGAIN) => return self.all(),
                 // That connection is gone already, or a firewall rejected it.
@@ -604,7 +608,7 @@ async fn serve_after_proxy_header<H: Handler>(
     match link.with_proxy_header().await {
         Ok(source) => {
             if let ConnectionSource::Client(address) = source {
-                client.peer = Some(address);
+                client.peer = Some(family::plain(address));
             }
             begin_served(link, tls, client, handler);
         }

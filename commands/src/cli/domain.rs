@@ -33,7 +33,7 @@ impl Given {
             self.add_member(HOSTS, domain, FLAG);
         }
         let public = [
-            ("listen", "http://0.0.0.0:80,https://0.0.0.0:443"),
+            ("listen", "http://[::]:80,https://[::]:443"),
             ("site[0].redirect_https", "true"),
             (CA, larder_config::tls::LETS_ENCRYPT),
         ];

@@ -511,7 +511,7 @@ fn a_domain_is_all_that_a_public_server_needs() {
     for line in ["proxy :1", "serve ."] {
         let it = config(&format!("{line} --domain Example.com --domain www.example.com,a.example.com."));
         let listen: Vec<String> = it.listen.iter().map(|it| it.spelled()).collect();
-        assert_eq!(["0.0.0.0:80", "https://0.0.0.0:443"], listen[..]);
+        assert_eq!(["[::]:80", "https://[::]:443"], listen[..]);
         let acme = it.tls.unwrap().acme.unwrap();
         assert_eq!(["a.example.com", "example.com", "www.example.com"], acme.names[..]);
         assert_eq!(larder_config::tls::LETS_ENCRYPT, acme.authorities[0].directory.url());
@@ -521,11 +521,11 @@ fn a_domain_is_all_that_a_public_server_needs() {
         assert!(it.warnings.is_empty(), "{:?}", it.warnings);
     }
     let it = config(
-        "proxy :1 --domain a.test --listen http://[::]:80 --listen https://[::]:443 --acme-email ops@a.test \
+        "proxy :1 --domain a.test --listen http://0.0.0.0:80 --listen https://0.0.0.0:443 --acme-email ops@a.test \
          --acme-ca https://ca.test/dir --set redirect_https=false",
     );
     let listen: Vec<String> = it.listen.iter().map(|it| it.spelled()).collect();
-    assert_eq!(["[::]:80", "https://[::]:443"], listen[..]);
+    assert_eq!(["0.0.0.0:80", "https://0.0.0.0:443"], listen[..]);
     let acme = it.tls.unwrap().acme.unwrap();
     assert_eq!((Some("ops@a.test"), 1), (acme.email.as_deref(), acme.authorities.len()));
     assert_eq!("https://ca.test/dir", acme.authorities[0].directory.url());

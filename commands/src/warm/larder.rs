@@ -205,7 +205,7 @@ fn serving(order: &Warm) -> Result<Vec<(OriginAddress, Scheme)>, String> {
     let listeners = admin_client::serves(&admin)?;
     for listener in &listeners {
         // Every address is reached at this machine's own. A listener with the PROXY protocol cannot be used.
-        let here = listener.replace("://0.0.0.0:", "://127.0.0.1:").replace("://[::]:", "://[::1]:");
+        let here = listener.replace("://0.0.0.0:", "://127.0.0.1:").replace("://[::]:", "://127.0.0.1:");
         let Ok((at, scheme)) = crate::cli::listener(&here) else { continue };
         if found.iter().all(|it| it.1 != scheme) {
             found.push((at, scheme));

@@ -3,7 +3,7 @@ default['larder']['deb'] = nil
 
 # The keys of larder.toml but `site`, as in docs/generated/config.md. Paths are absolute.
 default['larder']['settings'] = {
-  'listen' => ['0.0.0.0:80'],
+  'listen' => ['[::]:80'],
   'log' => { 'access' => '/var/log/larder/access.log' },
   'cache' => { 'ram' => { 'size' => '256MiB' } },
 }

@@ -133,7 +133,7 @@ impl Http3Connection {
         };
         let waker = &self.endpoint_waker;
         let local = local.map(|it| (it.to_canonical(), waker.at.port()).into()).or(Some(waker.at));
-        let peer = Some((peer.ip().to_canonical(), peer.port()).into());
+        let peer = Some(crate::listener::family::plain(peer));
         Client {
             peer,
             hops: Vec::new(),

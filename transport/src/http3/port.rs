@@ -3,13 +3,13 @@
 //! another port at the same sockets are in `succession`.
 
 use super::succession::{PassedSockets, QuicHandOver};
-use crate::listener::SocketHandle;
+use crate::listener::{SocketHandle, family};
 use bytes::BytesMut;
 use larder_wire::passed_packets::PassedPackets;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, EcnCodepoint, InvalidCid};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{hkdf, hmac};
-use socket2::{Domain, Socket, Type};
+use socket2::Type;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -231,7 +231,7 @@ impl QuicSockets {
 }
 
 fn udp(at: SocketAddr, shares: bool) -> io::Result<OwnedFd> {
-    let socket = Socket::new(Domain::for_address(at), Type::DGRAM.nonblocking().cloexec(), None)?;
+    let (socket, at) = family::socket(at, Type::DGRAM)?;
     if shares {
         socket.set_reuse_port(true)?;
         // Fewer bytes are granted without an error.

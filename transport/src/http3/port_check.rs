@@ -50,10 +50,9 @@ pub(super) async fn announce(alternative: Rc<AlternativeService>, worker: Rc<Tra
 
 /// The address of a port for a client on this machine.
 fn reachable(mut at: SocketAddr) -> SocketAddr {
-    match at.ip() {
-        IpAddr::V4(it) if it.is_unspecified() => at.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(it) if it.is_unspecified() => at.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
+    // `[::]` also receives IPv4, and the loopback interface may have no IPv6 address.
+    if at.ip().is_unspecified() {
+        at.set_ip(Ipv4Addr::LOCALHOST.into());
     }
     at
 }
@@ -121,9 +120,12 @@ mod tests {
 
     #[test]
     fn a_port_of_every_address_is_checked_at_loopback() {
-        for (at, expect) in
-            [("0.0.0.0:443", "127.0.0.1:443"), ("[::]:443", "[::1]:443"), ("192.0.2.1:443", "192.0.2.1:443")]
-        {
+        for (at, expect) in [
+            ("0.0.0.0:443", "127.0.0.1:443"),
+            ("[::]:443", "127.0.0.1:443"),
+            ("[2001:db8::1]:443", "[2001:db8::1]:443"),
+            ("192.0.2.1:443", "192.0.2.1:443"),
+        ] {
             assert_eq!(expect, reachable(at.parse().unwrap()).to_string());
         }
     }

@@ -1,6 +1,6 @@
 //! Listening sockets that come from another process, or go to one.
 
-use super::{Listen, ListeningSocket, SocketFile, local, refused};
+use super::{Listen, ListeningSocket, SocketFile, family, local, refused};
 use socket2::{SockRef, Socket, Type};
 use std::fmt;
 use std::net::SocketAddr;
@@ -57,7 +57,7 @@ impl SocketPlace {
     pub fn is_named_by(&self, listen: &Listen) -> bool {
         let absolute = |it: &Path| std::path::absolute(it).unwrap_or_else(|_| it.to_owned());
         match (self, listen) {
-            (SocketPlace::Tcp(own), Listen::Tcp(it) | Listen::Tls(it)) => own == it,
+            (SocketPlace::Tcp(own), Listen::Tcp(it) | Listen::Tls(it)) => *own == family::here(*it),
             (SocketPlace::Unix(own), Listen::Unix(it)) => absolute(own) == absolute(it),
             _ => false,
         }
