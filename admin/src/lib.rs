@@ -144,8 +144,8 @@ pub struct Admin {
     pub recent_sums: RecentSums,
     /// The last judgement about recent requests.
     pub judged: JudgedRequests,
-    /// Another process has taken over: changes made here would be lost.
-    pub is_replaced: Cell<bool>,
+    /// Another process takes over, or has: changes made here would be lost.
+    pub is_replaced: Rc<Cell<bool>>,
     /// The endpoints for changing the configuration.
     pub configuring: Configuring,
     /// To the main loop, for upgrades.
@@ -304,7 +304,7 @@ impl Handler for Admin {
                 reply.close_after();
                 let answer = problem(
                     503,
-                    "A new process has replaced this one, and this change would be lost; repeat it on a new connection.",
+                    "A new process replaces this one, and this change would be lost; repeat it on a new connection.",
                 );
                 (it.requester, Some(it.endpoint), &body.bytes, answer)
             }
@@ -469,7 +469,7 @@ impl Admin {
         self.health.note_values(self.configuring.values());
     }
 
-    /// Whether a change has to be made in the process that has replaced this one. Purges reach it from here.
+    /// Whether a change has to be made in the process that replaces this one. Purges reach it from here.
     fn is_for_successor(&self, endpoint: &Endpoint) -> bool {
         let is_purge = endpoint.path.ends_with("/purge");
         self.is_replaced.get() && endpoint.effect == Effect::Writes && !is_purge && !endpoint.for_tests

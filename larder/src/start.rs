@@ -31,7 +31,6 @@ use larder_server::resident::Heap;
 use larder_server::site_logs::OpenSiteLogs;
 use larder_server::{loop_check, tiers, tls};
 use larder_stdx::error::plain;
-use larder_store::Store;
 use larder_transport::listener::{ListeningSocket, SocketHandle};
 use larder_worker::thread::{self as worker, WorkerLocal, WorkerShared};
 use std::cell::RefCell;
@@ -145,9 +144,7 @@ impl BoundStart {
         let site_logs = open_site_logs(&live.config, log, &OpenSiteLogs::default(), errors, &totals)?;
         let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
         // The last step that can fail without consequences.
-        let handed = predecessor
-            .as_ref()
-            .map(|it| operator.inherit(it, &live.config, &storage.store, &sockets.clients));
+        let handed = predecessor.as_ref().map(|it| operator.inherit(it, &live, &storage, &sockets.clients));
         let handed = handed.transpose()?.flatten();
         let first = sockets.clients.names().into_iter().next();
         let Storage { store, .. } = &storage;
@@ -215,10 +212,11 @@ impl Operator {
     fn inherit(
         &self,
         from: &Predecessor,
-        config: &Config,
-        store: &Store,
+        live: &Live,
+        storage: &Storage,
         clients: &OpenAddresses,
     ) -> Result<Option<HandedPurges>, String> {
+        let (config, store) = (&live.config, &*storage.store);
         tiers::check_disk(config)?;
         let ram = ram_snapshot::asks(config, &self.errors);
         let wanted =
@@ -235,6 +233,9 @@ impl Operator {
             certificates.take_ticket_keys(state.ticket_keys.as_deref(), &self.errors);
         }
         clients.follow_quic(state.quic);
+        for why in state.operator.put_in_force(live, &storage.overlays) {
+            self.errors.event(Level::Warn, "overlay-not-handed-over", &[("why", &why)]);
+        }
         Ok(Some(state.purges))
     }
 }

@@ -118,6 +118,7 @@ pub fn run(
         admin_sockets: admin.iter().map(ListeningSocket::handle).collect(),
         admin_worker: RefCell::default(),
         upgrading: Cell::new(false),
+        is_replaced: Rc::default(),
         replaces: predecessor.is_some(),
     };
     {
@@ -159,6 +160,8 @@ struct Supervisor {
     admin_worker: RefCell<Option<Rc<TransportWorker>>>,
     /// Whether an upgrade is in progress.
     upgrading: Cell<bool>,
+    /// Whether another process takes over, or has: the admin refuses changes.
+    is_replaced: Rc<Cell<bool>>,
     /// Whether this process replaces another in an upgrade.
     replaces: bool,
 }
@@ -235,7 +238,6 @@ impl Supervisor {
                 Wakeup::Upgraded(order, Ok(successor)) => {
                     if let Some(it) = &admin {
                         it.end_history(HistoryEnd::Replaced);
-                        it.is_replaced.set(true);
                         it.audit.keep_no_more();
                     }
                     self.upgraded(order, successor);
@@ -243,6 +245,7 @@ impl Supervisor {
                 }
                 Wakeup::Upgraded(order, Err(why)) => {
                     upgrade = None;
+                    self.is_replaced.set(false);
                     self.follow_databases(&inbox);
                     self.manager.ready(&self.status());
                     self.upgrade_failed(order, why);
@@ -359,7 +362,7 @@ impl Supervisor {
             recent_sums: RecentSums::default(),
             judged: JudgedRequests::default(),
             history: self.open_history(&live.config),
-            is_replaced: Cell::new(false),
+            is_replaced: self.is_replaced.clone(),
             configuring,
             upgrades,
             listing: larder_admin::WalkLocks::default(),

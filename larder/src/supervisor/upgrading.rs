@@ -6,6 +6,7 @@ use crate::ram_snapshot;
 use crate::upgrade::message::BrokenLink;
 use crate::upgrade::new_process::{ExpectedEnd, PredecessorLink};
 use crate::upgrade::old_process::{OfferedSocket, Successor, UpgradeContext, replace};
+use crate::upgrade::operator_state::OperatorState;
 use crate::upgrade::purge_channel::LinkEnd;
 use crate::upgrade::{SocketRow, program, purge_channel};
 use larder_admin::{UPGRADE_STEP, UpgradeOrder};
@@ -109,9 +110,16 @@ impl Supervisor {
             },
             tls: self.running.certificates.borrow().as_ref().map(CertificateStore::tls),
             addresses,
+            operator: OperatorState {
+                overlays: self.running.shared.overlays.clone(),
+                inbox: self.running.orders.subscribe(),
+            },
         };
-        // A log of changes has one reader.
-        let pause = || self.followed.take().iter().for_each(tokio::task::JoinHandle::abort);
+        // A change of an operator would be lost from here on, and a log of database changes has one reader.
+        let pause = || {
+            self.is_replaced.set(true);
+            self.followed.take().iter().for_each(tokio::task::JoinHandle::abort);
+        };
         replace(&means, program, offered, within, pause).await
     }
 

@@ -57,9 +57,12 @@ pub enum MessageKind {
     /// Old to new, its last: its requests are finished, or cut after `limits.drain_timeout`. A process whose [`MessageKind::Offer`]
     /// announced this and that ends without it has crashed. To a process that does not know it, it is the end of the connection.
     Finished,
+    /// Old to new, before [`MessageKind::Switch`]: the changes that operators made at run time, which are in no file. Its `number` is
+    /// [`DRAINS`] or [`OVERLAY`]. Only to a process that has asked for it.
+    OperatorState,
 }
 
-const KINDS: [MessageKind; 13] = [
+const KINDS: [MessageKind; 14] = [
     MessageKind::Offer,
     MessageKind::Sockets,
     MessageKind::Ready,
@@ -73,7 +76,13 @@ const KINDS: [MessageKind; 13] = [
     MessageKind::QuicSockets,
     MessageKind::Arena,
     MessageKind::Finished,
+    MessageKind::OperatorState,
 ];
+
+/// See [`MessageKind::OperatorState`]: the names of drained origins, as JSON.
+pub const DRAINS: u64 = 0;
+/// See [`MessageKind::OperatorState`]: one overlay (`larder_server::overlay::Overlay::to_bytes`).
+pub const OVERLAY: u64 = 1;
 
 /// See [`MessageKind::Ram`].
 pub const NO_RAM: u64 = 1;

@@ -10,6 +10,7 @@
 //!  stops following databases,
 //!  closes the disk tier ─ TicketKeys ──▶ continues with them
 //!                      ── QuicSockets ─▶ passes packets of older connections on
+//!  refuses changes ─── OperatorState ──▶ has the overlays and drains
 //!  passes purges on ─────── Switch ────▶ opens the disk tier, starts its workers
 //!  stops accepting, drains ◀─ Serving ──
 //!           ◀──────── purges of either ────────▶
@@ -22,6 +23,7 @@ pub mod fault_injection;
 pub mod message;
 pub mod new_process;
 pub mod old_process;
+pub mod operator_state;
 pub mod program;
 pub mod purge_channel;
 mod quic;
@@ -48,6 +50,9 @@ const ASKS_FOR_TICKET_KEYS: &str = "ticket_keys";
 
 /// The same for the packets of HTTP/3 connections that the old process finishes.
 const ASKS_FOR_QUIC: &str = "quic";
+
+/// The same for overlays and the drains of operators.
+const ASKS_FOR_OPERATOR_STATE: &str = "operator_state";
 
 /// The description of a socket that is handed over.
 pub struct SocketRow {

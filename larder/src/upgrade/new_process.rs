@@ -6,8 +6,8 @@ use super::message::{BrokenLink, HandOverMessage, MessageKind};
 use super::ram::RamSource;
 use super::switched_state::{HandedPurges, SwitchedState};
 use super::{
-    ASKS_FOR_ARENA, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, READS_VERSIONS, REPORTS_END,
-    STARTED_BY, SocketRow,
+    ASKS_FOR_ARENA, ASKS_FOR_OPERATOR_STATE, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS,
+    READS_VERSIONS, REPORTS_END, STARTED_BY, SocketRow,
 };
 use larder_server::inherited::{InheritedSockets, SocketPurpose, TransferredSocket};
 use larder_stdx::error::plain;
@@ -162,6 +162,7 @@ impl Predecessor {
         about[ASKS_FOR_ARENA] = json!(wanted.ram && !behaves_as("without arena"));
         about[ASKS_FOR_TICKET_KEYS] = json!(wanted.ticket_keys && !behaves_as("without ticket keys"));
         about[ASKS_FOR_QUIC] = json!(wanted.quic && !behaves_as("without packets"));
+        about[ASKS_FOR_OPERATOR_STATE] = json!(!behaves_as("without operator state"));
         let ready =
             HandOverMessage { kind: MessageKind::Ready, number: 0, body: about.to_string().into_bytes() };
         let sent = ready.send(&self.stream, &[]);

@@ -2,9 +2,13 @@
 
 use super::fault_injection::{behaves_as, inject_fault};
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
+use super::operator_state::OperatorState;
 use super::purge_channel::{self, LinkEnd};
 use super::ram::RamSending;
-use super::{ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, REPORTS_END, STARTED_BY, SocketRow, quic};
+use super::{
+    ASKS_FOR_OPERATOR_STATE, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, REPORTS_END, STARTED_BY,
+    SocketRow, quic,
+};
 use crate::path_rules;
 use larder_server::addresses::OpenAddresses;
 use larder_server::purge::PurgeQueue;
@@ -159,6 +163,8 @@ pub struct UpgradeContext {
     pub tls: Option<Arc<ServerTls>>,
     /// The addresses, for HTTP/3 connections that are not over.
     pub addresses: OpenAddresses,
+    /// The overlays and drains.
+    pub operator: OperatorState,
 }
 
 /// The process that serves now.
@@ -185,7 +191,7 @@ impl Drop for SharedPurges<'_> {
     }
 }
 
-/// Starts the program at `file` and hands over to it; `pause` is called when nothing but the new process may write to storage.
+/// Starts the program at `file` and hands over to it; `pause` is called when nothing but the new process may write to storage, or accept changes of operators.
 /// After an error this process has everything as before, except for the effects of `pause`. Each step may take `within`. The new
 /// process is killed where this is dropped before it serves.
 ///
@@ -225,6 +231,7 @@ pub async fn replace(
     }
     inject_fault("old disk");
     let (store, tls, addresses) = (means.store.clone(), means.tls.clone(), means.addresses.clone());
+    let operator = means.operator.clone();
     let switched = on_a_thread(move || {
         let purges = ram.end(&stream, &store)?;
         inject_fault("old end");
@@ -235,6 +242,9 @@ pub async fn replace(
         }
         if about[ASKS_FOR_QUIC] == true {
             quic::send(&stream, &addresses.hand_over_quic())?;
+        }
+        if about[ASKS_FOR_OPERATOR_STATE] == true {
+            operator.send(&stream)?;
         }
         let switch = HandOverMessage { kind: MessageKind::Switch, number: purges.last, body: purges.rules };
         switch.send(&stream, &[])?;

@@ -109,6 +109,7 @@ async fn read(
             | MessageKind::Ram
             | MessageKind::TicketKeys
             | MessageKind::QuicSockets
+            | MessageKind::OperatorState
             | MessageKind::Arena => {
                 return Err(BrokenLink::Damaged("a message out of order"));
             }

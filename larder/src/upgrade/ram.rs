@@ -244,6 +244,9 @@ impl<'s> RamSource<'s> {
             Ok((message, sockets)) if message.kind == MessageKind::QuicSockets => {
                 quic::add(&message.body, sockets, &mut self.state.quic);
             }
+            Ok((message, _)) if message.kind == MessageKind::OperatorState => {
+                self.state.operator.add(message)
+            }
             Ok((message, _)) if message.kind == MessageKind::Switch => self.end = Some(Ok(message)),
             Ok(_) => self.end = Some(Err(BrokenLink::Damaged("a message out of order"))),
             Err(why) => self.end = Some(Err(why)),

@@ -1,5 +1,6 @@
 //! The state that a new process has of the old one at the switch, but for sockets and RAM.
 
+use super::operator_state::HandedOperatorState;
 use larder_store::purges::{PurgeRule, Seq};
 use larder_transport::http3::QuicHandOver;
 
@@ -12,6 +13,8 @@ pub struct SwitchedState {
     pub ticket_keys: Option<Vec<u8>>,
     /// Its HTTP/3 connections.
     pub quic: Vec<QuicHandOver>,
+    /// Its overlays and drains.
+    pub operator: HandedOperatorState,
 }
 
 /// The purges in force in the old process.

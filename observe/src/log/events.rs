@@ -54,6 +54,7 @@ pub const EVENTS: &[EventRow] = &[
     row("predecessor-crashed", Level::Warn, "The larder that this process replaces ended during the hand-over or before it had finished its requests: `why`, and `now`, the state with which this process serves."),
     row("predecessor-ended", Level::Info, "The process that this one replaced has finished its requests, or a release that does not report this has ended."),
     row("ram-handed-over", Level::Info, "At an upgrade, the RAM tier was taken over from the running process: `version` (of the stream), `responses`, `bytes`, `shared` (the part of them that was not copied: large bodies), `left_out` (expired, or beyond the budget, three quarters of the memory that is left, or 20 s), `duration_ms`."),
+    row("overlay-not-handed-over", Level::Warn, "At an upgrade, an overlay of the replaced process could not be set, and its original is served: `why`."),
     row("ram-not-handed-over", Level::Warn, "At an upgrade, the RAM tier could not be taken over, and starts empty: `why`."),
     row("ticket-keys-not-handed-over", Level::Warn, "At an upgrade, the keys of TLS tickets could not be taken over, and each client makes a full handshake once: `why`."),
     row("ram-restored", Level::Info, "The RAM tier was filled from `cache.ram.snapshot`: `path`, `responses`, `bytes`, `left_out` (expired, or beyond the budget or 20 s), `duration_ms`."),

@@ -1,10 +1,11 @@
 //! Overlays: pages of the operator that replace the response of the cache, an application or a directory. All workers
 //! share one set. The response to a request is in `serve`; the permission to set one in `admin`.
 //!
-//! They are in memory until they are removed or expire: a reload of the configuration keeps them, a restart does not.
+//! They are in memory until they are removed or expire: a reload of the configuration and an upgrade keep them, a restart does not.
 //! They are never evicted, so they are bounded, and their memory is charged to the RAM budget.
 
 mod challenge;
+mod hand_over;
 mod serve;
 mod target;
 
@@ -114,6 +115,13 @@ pub struct Overlay {
     cost: u64,
     /// Its rank among the rules of admission.
     rank: OverlayRank,
+}
+
+/// The times and the count of an overlay, which an upgrade keeps.
+struct OverlayHistory {
+    set_at: WallTime,
+    expires: Option<(WallTime, Monotonic)>,
+    hits: u64,
 }
 
 /// The rank of an overlay among the rules of admission.
@@ -241,7 +249,9 @@ impl Overlays {
     ) -> Result<OverlayReport, OverlayRefusal> {
         let mut books = self.books.lock();
         self.sweep_within(&mut books, now.uptime);
-        self.put_within(&mut books, place, page, most, now).inspect_err(|_| {
+        let expires = page.ttl.map(|it| (WallTime(now.wall.0 + it), Monotonic(now.uptime.0 + 1000 * it)));
+        let history = OverlayHistory { set_at: now.wall, expires, hits: 0 };
+        self.put_within(&mut books, place, page, most, history).inspect_err(|_| {
             self.counters.overlays_refused.add_shared(1);
         })
     }
@@ -252,7 +262,7 @@ impl Overlays {
         place: OverlayTarget,
         page: &OverlayPage<'_>,
         most: u64,
-        now: OverlayTime,
+        history: OverlayHistory,
     ) -> Result<OverlayReport, OverlayRefusal> {
         let old = self.at(&place);
         if old.is_none() && books.count >= MOST {
@@ -267,12 +277,12 @@ impl Overlays {
         let body = bytes::Bytes::copy_from_slice(page.body);
         let body = self.store.make_body(&[body]).map_err(|_| OverlayRefusal::NoRoom)?.piece();
         let made = Arc::new(Overlay {
-            page: ready(&place, page, body, now.wall),
+            page: ready(&place, page, body, history.set_at),
             place,
-            set_at: now.wall,
-            expires: page.ttl.map(|it| (WallTime(now.wall.0 + it), Monotonic(now.uptime.0 + 1000 * it))),
+            set_at: history.set_at,
+            expires: history.expires,
             by: page.by.to_owned(),
-            hits: AtomicU64::new(0),
+            hits: AtomicU64::new(history.hits),
             cost,
             rank: OverlayRank::AfterAdmission,
         });

@@ -137,3 +137,36 @@ fn the_self_signed_certificate_stays_the_same_over_an_upgrade() {
     assert_eq!(Some(0), wait(&mut running.larder.child).code(), "the first process has ended");
     assert_eq!(200, status().unwrap(), "a browser would ask its user again");
 }
+
+/// Overlays and drains are in no file: they went with the old process.
+#[test]
+fn overlays_and_drains_outlive_an_upgrade() {
+    let [a, b] = ["a", "b"]
+        .map(|it| Origin::new(move |_| format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{it}")));
+    let text =
+        config(&a, ANY_PORT, "").replace("proxy = { to = [", &format!("proxy = {{ to = [\"{}\", ", b.url()));
+    let mut running = Upgradable::start(text, &[]);
+    let put = |running: &Upgradable, query: &str, body: &str| {
+        let answer = running.larder.admin_send("PUT", &format!("/api/v1/{query}"), body).read();
+        assert_eq!(200, answer.status, "{answer:?}");
+    };
+    // One on the heap with a lifetime, one in the arena.
+    let large = "large ".repeat(20_000);
+    put(&running, "overlays?uri=/late&status=503&ttl=3600", "<p>Back soon");
+    put(&running, "overlays?uri=http://h/large", &large);
+    put(&running, &format!("origins/drain?origin={}", b.url()), "");
+    assert_eq!(503, running.larder.get("/late").status);
+    let listed = |running: &Upgradable| running.larder.admin_get("/api/v1/overlays").text();
+    let before = listed(&running);
+    running.upgrade();
+    assert_eq!(before, listed(&running), "with its author, times and count");
+    let late = running.larder.get("/late");
+    assert_eq!((503, "<p>Back soon".to_owned()), (late.status, late.text()));
+    assert_eq!(Some("text/html; charset=utf-8"), late.field("content-type"));
+    assert!(running.larder.get("/large").text() == large);
+    for _ in 0..8 {
+        assert_eq!("a", running.larder.get("/x").text(), "b is drained");
+    }
+    let stats = running.larder.admin_get("/api/v1/origins").text();
+    assert!(stats.contains("\"drained_by\":\"operator\""), "{stats}");
+}
