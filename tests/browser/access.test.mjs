@@ -42,6 +42,20 @@ const view = async (page, name) => {
 };
 const offered = (page, name) => page.getByRole('button', { name }).first().isEnabled();
 
+it('returns by a login link to the view where the session ended', async () => {
+  const { browser, page, seen } = await open(larder.admin);
+  browsers.push(browser);
+  // Without a session, the form is in front of the view; the link opens another tab.
+  await page.goto(`${larder.admin}/#/why`);
+  await page.getByLabel('Or paste a login link or a token').waitFor();
+  const other = await page.context().newPage();
+  await other.goto(larder.link);
+  await other.locator('main:not(.login) h1').waitFor();
+  assert.equal(new URL(other.url()).hash, '#/why');
+  assert.equal(await other.evaluate(() => localStorage.getItem('larder.view')), null, 'once');
+  assert.deepEqual(seen.console, []);
+});
+
 it('keeps no token in the browser, and shows name and role', async () => {
   const { page, seen } = await loggedIn(VIEWER);
   const kept = await page.evaluate(() => JSON.stringify({ ...localStorage }));

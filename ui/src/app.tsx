@@ -40,9 +40,13 @@ export interface View {
 /** Those that the client may see. */
 const views = (): View[] => ALL_VIEWS.filter((it) => may(it.needs ?? 'viewer'));
 
-/** Takes the code of a login link out of the address, and the session for it. */
+/** Where the view is kept at which a session ended: a login link opens in another tab. */
+const VIEW_KEY = 'larder.view';
+
+/** Takes the code of a login link out of the address, and the session for it; returns to the view of the last session. */
 async function navigate(link: string): Promise<string | null> {
-  history.replaceState(null, '', `${location.pathname}#/overview`);
+  const view = localStorage.getItem(VIEW_KEY) ?? '#/overview';
+  history.replaceState(null, '', `${location.pathname}${view}`);
   try {
     const { token } = await post<{ token: string }>('/api/v1/login', { code: link });
     setToken(token);
@@ -100,6 +104,11 @@ export function App(): JSX.Element {
     addEventListener('hashchange', changed);
     return () => removeEventListener('hashchange', changed);
   }, []);
+
+  useEffect(() => {
+    if (state === 'out' && location.hash.startsWith('#/')) localStorage.setItem(VIEW_KEY, location.hash);
+    if (state === 'in') localStorage.removeItem(VIEW_KEY);
+  }, [state]);
 
   useEffect(() => {
     if (state === 'in') readings.start();
