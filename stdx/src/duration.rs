@@ -1,9 +1,19 @@
-//! Durations in the notation of the configuration: `50ms`, `60s`, `5m`, `1h30m`, `7d`; `off` is not parsed here.
+//! Durations in the notation of the configuration: `50ms`, `60s`, `5m`, `1h30m`, `7d`, `1y`; `off` is not parsed here.
 
 use std::time::Duration;
 
-const UNITS: &[(&str, u64)] =
-    &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
+/// The units; a year has 365 days, as in other servers.
+const UNITS: &[(&str, u64)] = &[
+    ("ms", 1),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+    ("w", 604_800_000),
+    ("y", 31_536_000_000),
+];
+/// Those in which [`spell`] writes no duration.
+const NOT_SPELLED: usize = 2;
 
 /// Parses one or more number-and-unit pairs, largest first by custom but not by rule.
 ///
@@ -68,7 +78,7 @@ pub fn spell(duration: Duration) -> String {
         return "0s".to_owned();
     }
     let mut text = String::new();
-    for (name, scale) in UNITS.iter().rev().skip(1) {
+    for (name, scale) in UNITS.iter().rev().skip(NOT_SPELLED) {
         if millis >= *scale {
             text.push_str(&format!("{}{name}", millis / scale));
             millis %= scale;
@@ -102,6 +112,8 @@ mod tests {
         check("0", Some(0));
         check("1h30m", Some(5_400_000));
         check("7d", Some(604_800_000));
+        check("2w", Some(1_209_600_000));
+        check("1y", Some(31_536_000_000));
         check("10 s", Some(10_000));
         check("1h 30m", Some(5_400_000));
         check("1 minute", None);
@@ -110,8 +122,9 @@ mod tests {
         check("-5s", None);
         check("5 parsecs", None);
         check("99999999999999999999s", None);
-        for text in ["50ms", "1m", "1h30m", "1d1ms"] {
+        for text in ["50ms", "1m", "1h30m", "1d1ms", "7d", "365d"] {
             assert_eq!(text, spell(parse(text).unwrap()));
         }
+        assert_eq!("365d", spell(parse("1y").unwrap()));
     }
 }

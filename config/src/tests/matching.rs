@@ -99,6 +99,9 @@ fn routes_that_no_request_reaches() {
     check("path = \"*.php\"", "path = \"/a/*.php\"", false);
     check("path = \"/a/{id}\"", "path = \"/a/b\"", false);
     check("path = \"/a/{id}\"", "path = \"/a/b/c\"", true);
+    check("path = 'regex:/a/.*'", "path = \"/a/{x}\"", false);
+    check("path = 'regex:/a/.*'", "path = 'regex:/a/b.*'", false);
+    check("path = 'regex:/a/.*'", "path = \"/b/{x}\"", true);
     check("path = \"/a\"\nwhen = 'method == \"GET\"'", "path = \"/a\"", true);
     check("path = \"/*\"\nwhen = 'method == \"GET\"'", "path = \"/a\"\nwhen = 'method == \"GET\"'", false);
     check("path = \"/*\"\nlisteners = [\"unix:/s\"]", "path = \"/a\"", true);

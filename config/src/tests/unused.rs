@@ -116,6 +116,23 @@ fn logs_rules_and_prefixes_that_never_apply() {
         "log_when = 'status >= 400'\nlog_skip = 'status >= 400'\n[[site.route]]\nproxy.to = \":1\"",
         "warning: t.toml:4: site.log_skip: the same condition as log_when, so no request is logged; change one of them",
     );
+    for (key, condition, expect) in [
+        (
+            "log_when",
+            "status == 200 && status == 404",
+            "never true, so no request is logged: its tests contradict one another",
+        ),
+        (
+            "log_skip",
+            "status == 200 && status == 404",
+            "never true, so it skips no request: its tests contradict one another",
+        ),
+        ("log_skip", "status > 600", "status is never > 600: it is a number from 100 to 599"),
+    ] {
+        let text = format!("warning: t.toml:3: site.{key}: {expect}");
+        check(&format!("{key} = '{condition}'\n[[site.route]]\nproxy.to = \":1\""), &text);
+    }
+    check("log_when = 'status >= 400'\nlog_skip = 'status == 404'\n[[site.route]]\nproxy.to = \":1\"", "");
     let rules = |first: &str| {
         format!(
             "[[site.route.cache.rule]]\nwhen = '{first}'\nttl = \"1m\"\n[[site.route.cache.rule]]\nwhen = 'status == 404'\nttl = \"2m\""

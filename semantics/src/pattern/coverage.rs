@@ -3,7 +3,8 @@
 use super::{Decode, PathPattern, PatternSegment, Shape};
 
 impl PathPattern {
-    /// Whether it matches every path of `other`. Only sure answers are `true`: a regular expression is not analysed.
+    /// Whether it matches every path of `other`. Only sure answers are `true`: of regular expressions, a literal text
+    /// and `.*` are analysed.
     #[must_use]
     pub fn covers(&self, other: &PathPattern) -> bool {
         if self == other || self.is_all() {
@@ -16,8 +17,21 @@ impl PathPattern {
                 begin.starts_with(&before.normal) && end.ends_with(&after.normal)
             }
             (Shape::Segments(_, ours), Shape::Segments(_, theirs)) => segments_cover(ours, theirs),
-            (Shape::Exact(_) | Shape::Segments(..) | Shape::Regex(_), _) => false,
+            (Shape::Regex(_), theirs) => {
+                self.open_beginning().is_some_and(|it| ends(theirs).0.starts_with(it))
+            }
+            (Shape::Exact(_) | Shape::Segments(..), _) => false,
         }
+    }
+
+    /// The text of a regular expression that matches every path with this beginning: `/a/.*`, `^/a/(.*)$`.
+    fn open_beginning(&self) -> Option<&[u8]> {
+        let text = self.text.strip_prefix("regex:")?;
+        let text = text.strip_prefix('^').unwrap_or(text);
+        let text = text.strip_suffix('$').unwrap_or(text);
+        let text = text.strip_suffix("(.*)").or_else(|| text.strip_suffix(".*"))?;
+        (!text.contains(['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$']))
+            .then_some(text.as_bytes())
     }
 
     /// Whether some path may match both, in the directory form without its last slash, too. Only `false` is sure.

@@ -168,6 +168,27 @@ fn coverage() {
         let [a, b] = [a, b].map(|it| PathPattern::parse(it).unwrap());
         assert_eq!(expect, a.covers(&b), "{a} covers {b}");
     }
+    for open in ["regex:/a/.*", "regex:^/a/(.*)$"] {
+        for (other, expect) in [
+            ("/a/b", true),
+            ("/a/*", true),
+            ("/a/{x}", true),
+            ("/a/*.php", true),
+            ("regex:/a/b.*", true),
+            ("regex:/a/[0-9]+", true),
+            ("/a", false),
+            ("/a*", false),
+            ("/b/{x}", false),
+            ("regex:/(a|b)/.*", false),
+        ] {
+            check(open, other, expect);
+        }
+    }
+    check("regex:.*", "/{x}", true);
+    // A part that is no literal text is not analysed.
+    check("regex:/[a]/.*", "/a/*", false);
+    check("regex:/a./.*", "/a./*", false);
+    check("regex:/a/b?.*", "/a/*", false);
     check("/*", "/static/*", true);
     check("/static/*", "/*", false);
     check("/a", "/a", true);
@@ -194,7 +215,7 @@ fn coverage() {
     check("/a/{rest...}", "/a/*", true);
     check("/{x}/b", "/a/{y}", false);
     check("regex:/a/.*", "/a/b", true);
-    check("regex:/a/.*", "/a/*", false);
+    check("regex:/a/.*", "/a/*", true);
     check("regex:/a/.*", "regex:/a/.*", true);
     check("/a/*", "regex:/a/[0-9]+", true);
     check("/a/*", "regex:/a/b|/c", false);
