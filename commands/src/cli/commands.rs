@@ -411,7 +411,7 @@ pub const COMMANDS: &[CommandRow] = &[
         examples: &[
             (
                 "larder maintenance on www.example.com",
-                "answers every request with 503; saved in the configuration file, so that a restart keeps it",
+                "answers every request with 503; written to the configuration file, which larder must be able to write",
             ),
             ("larder maintenance off www.example.com", "serves the site again"),
             ("larder maintenance list", "lists each site with its state"),

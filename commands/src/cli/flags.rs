@@ -85,7 +85,7 @@ pub const SERVE: &[Flag] = &[
     flag("index", "NAMES", Means::Key("site[0].route[0].files.index"), "index files, separated by commas (index.html)"),
     flag("listing", "", Means::True("site[0].route[0].files.listing"), "list directories without an index file"),
     flag("spa", "", Means::True("site[0].route[0].files.spa"), "single-page application: index.html for paths without a file that a browser navigates to"),
-    flag("redirect-https", "", Means::True("site[0].redirect_https"), "redirect requests without TLS to https; requires an https:// listen address or a trusted proxy"),
+    flag("redirect-https", "", Means::True("site[0].redirect_https"), "redirect requests without TLS to https, which an https:// listen address or a proxy in front must serve"),
     flag("basic-auth", "USER:HASH", Means::Member("site[0].route[0].access.basic.users"), "require a password: the user with the hash that `htpasswd -nB USER` or `argon2` prints; may be repeated"),
     flag("dotfiles", "", Means::True("site[0].route[0].files.dotfiles"), "serve names that begin with a dot"),
     flag("symlinks", "RULE", Means::Key("site[0].route[0].files.symlinks"), "never, beneath or follow (beneath)"),
