@@ -597,6 +597,8 @@ fn a_new_process_that_fails_changes_nothing() {
         assert!(objects.contains("/kept"), "the disk tier has its content after: {why}\n{objects}");
         let receipt = running.larder.admin_post("/api/v1/purge", r#"{"tag":"none"}"#).text();
         assert!(receipt.contains("\"complete\":true"), "{receipt}");
+        let overlay = running.larder.admin_send("PUT", "/api/v1/overlays?uri=/over", "x").read();
+        assert_eq!(200, overlay.status, "changes are accepted again after: {why}\n{overlay:?}");
     };
     for step in ["offer", "sockets", "ready", "ram", "switch", "worker", "serving"] {
         std::fs::write(&plan, format!("crash {step}")).unwrap();

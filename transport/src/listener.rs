@@ -519,11 +519,7 @@ impl<H: Handler> Acceptor<H> {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::acceptfrom_with(self.listener.get_ref().as_fd(), flags) {
                 Ok((socket, peer)) => {
-                    self.begin(
-                        socket,
-                        peer.and_then(|it| SocketAddr::try_from(it).ok()).map(family::plain),
-                        permit,
-                    );
+                    self.begin(socket, peer.and_then(family::of_peer), permit);
                 }
                 Err(Errno::AGAIN) => return self.all(),
                 // That connection is gone already, or a firewall rejected it.

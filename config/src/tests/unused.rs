@@ -157,7 +157,7 @@ fn logs_rules_and_prefixes_that_never_apply() {
     check("[[site.route]]\npath = \"/static/*\"\nfiles = { root = \"src\", strip = \"/static\" }", "");
     check(
         "[[site.route]]\npath = \"/a/*\"\nproxy.to = \":1\"\n[[site.route]]\npath = \"regex:/a/.*\"\nproxy.to = \":1\"",
-        "warning: t.toml:6: site.route.path: \"regex:/a/.*\" never matches: \"/a/*\" at t.toml:3 matches first; move that route after this one",
+        "warning: t.toml:6: site.route.path: \"regex:/a/.*\" never matches: \"/a/*\" at t.toml:3 has the same requests; remove one of them",
     );
 }
 

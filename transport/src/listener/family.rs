@@ -1,7 +1,7 @@
 //! The address to bind where every interface is wanted: on a machine without IPv6, `[::]` is `0.0.0.0`.
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags, SocketType, socket_with};
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,6 +23,11 @@ pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
         SocketAddr::V6(_) => (address.ip().to_canonical(), address.port()).into(),
         SocketAddr::V4(_) => address,
     }
+}
+
+/// The address of the peer of an accepted connection; `None` for a Unix socket.
+pub(super) fn of_peer(peer: SocketAddrAny) -> Option<SocketAddr> {
+    SocketAddr::try_from(peer).ok().map(plain)
 }
 
 /// The address of this machine that a configured one stands for.
