@@ -88,16 +88,16 @@ pub struct OpenQuic {
 }
 
 impl OpenQuic {
-    /// Opens the port, or takes over the `given` sockets. Each has one worker: the packets of a handshake must not arrive at two. A
+    /// Opens the port, or takes over the `given` sockets. The process may have sockets of another address at this port. Each has one worker: the packets of a handshake must not arrive at two. A
     /// worker may have several of them, if the process before had more workers: packets of every open socket must be read.
     fn open(
         of: &OpenAddress,
-        at: SocketAddr,
+        (at, is_shared): (SocketAddr, bool),
         workers: NonZeroUsize,
         given: Vec<OwnedFd>,
     ) -> Result<Arc<Self>, String> {
         let sockets = match given.is_empty() {
-            true => QuicSockets::bind(at, workers.get())?,
+            true => QuicSockets::bind_beside(at, workers.get(), is_shared)?,
             false => QuicSockets::adopt(at, given, 1)?,
         };
         Ok(Self::of(of, workers, sockets, Vec::new()))
@@ -196,10 +196,14 @@ impl OpenAddresses {
     /// One sentence with the address that cannot be opened. None of the new ones is open then.
     pub fn open(config: &Config, workers: NonZeroUsize, before: &OpenAddresses) -> Result<Self, String> {
         let mut left = before.streams.clone();
-        let ports: Vec<u16> = before.streams.iter().filter_map(|it| Some(it.at?.port())).collect();
-        let open = |entrance: &ListenerAddress| match left.iter().position(|it| it.entrance == *entrance) {
-            Some(at) => Ok(left.remove(at)),
-            None => OpenAddress::open(entrance, workers, &ports),
+        let mut ports: Vec<u16> = before.streams.iter().filter_map(|it| Some(it.at?.port())).collect();
+        let open = |entrance: &ListenerAddress| {
+            let open = match left.iter().position(|it| it.entrance == *entrance) {
+                Some(at) => left.remove(at),
+                None => OpenAddress::open(entrance, workers, &ports)?,
+            };
+            ports.extend(open.at.map(|it| it.port()));
+            Ok::<_, String>(open)
         };
         let streams = config.listen.iter().map(open).collect::<Result<_, _>>()?;
         Self { streams, ..Self::default() }.with_quic(config, workers, before, &mut InheritedSockets::none())
@@ -227,7 +231,10 @@ impl OpenAddresses {
             self.quic.push(match same {
                 Some(same) => same.clone(),
                 None if !closing.is_empty() => OpenQuic::reopen(address, at, workers, closing)?,
-                None => OpenQuic::open(address, at, workers, given.take_quic(at))?,
+                None => {
+                    let is_shared = self.quic.iter().chain(&before.quic).any(|it| it.at.port() == at.port());
+                    OpenQuic::open(address, (at, is_shared), workers, given.take_quic(at))?
+                }
             });
         }
         Ok(self)
@@ -242,13 +249,17 @@ impl OpenAddresses {
         workers: NonZeroUsize,
         given: &mut InheritedSockets,
     ) -> Result<Self, String> {
+        // `0.0.0.0:80` and `[::]:80` share a port.
+        let mut ports = Vec::new();
         let open = |entrance: &ListenerAddress| {
             let sockets = given.take(SocketPurpose::Clients, &entrance.at)?;
-            if sockets.is_empty() {
-                return OpenAddress::open(entrance, workers, &[]);
-            }
-            let sockets = sockets.into_iter().map(|it| it.with_preamble(entrance.preamble)).collect();
-            OpenAddress::adopt(entrance, workers, sockets)
+            let sockets: Vec<_> = sockets.into_iter().map(|it| it.with_preamble(entrance.preamble)).collect();
+            let open = match sockets.is_empty() {
+                true => OpenAddress::open(entrance, workers, &ports)?,
+                false => OpenAddress::adopt(entrance, workers, sockets)?,
+            };
+            ports.extend(open.at.map(|it| it.port()));
+            Ok::<_, String>(open)
         };
         let streams = config.listen.iter().map(open).collect::<Result<_, _>>()?;
         Self { streams, ..Self::default() }.with_quic(config, workers, &Self::default(), given)

@@ -81,3 +81,24 @@ fn a_limit_counts_a_network_of_64_bits_as_one_client() {
     // The proxy is trusted as `::1` only: the others are the one client 127.0.0.1.
     assert_eq!([200, 429], ["192.0.2.1", "192.0.2.2"].map(|it| status(four, it)));
 }
+
+/// nginx needs both lines; the start failed because the first address had the port of the second.
+#[test]
+fn addresses_of_both_families_may_share_a_port() {
+    if !has_ipv6() {
+        return;
+    }
+    let authority = Authority::new();
+    let tls = format!("[tls]\ncertificates = [{}]", authority.sign("a", &["a.test"]));
+    let port = configured("https://[::]:0", &tls, "").address.port();
+    for listen in [["0.0.0.0", "[::]"], ["[::]", "0.0.0.0"], ["0.0.0.0", "127.0.0.1"]] {
+        let [one, other] = listen.map(|it| format!("https://{it}:{port}"));
+        let larder = configured(&format!("{one}\", \"{other}"), &tls, "");
+        let all = if listen.contains(&"[::]") { &both(&larder)[..] } else { &both(&larder)[1..] };
+        for at in all {
+            let mut client = authority.trusting().connect(*at, "a.test").unwrap();
+            let expect = format!("for {}", at.ip());
+            assert_eq!(expect, client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").read().text());
+        }
+    }
+}

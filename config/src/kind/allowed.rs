@@ -2,7 +2,7 @@
 
 use super::*;
 
-const LISTEN: &str = "ADDR:PORT such as \"0.0.0.0:8080\", \":8080\" for every interface, \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol \
+const LISTEN: &str = "ADDR:PORT such as \"0.0.0.0:8080\", \"[::]:8080\" for every interface, \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol \
     header, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\"";
 const FRONT_CONTROLLER: &str = "the path of a script in php.root, such as \"/index.php\", or \"off\"";
 const PATH_PATTERN: &str =

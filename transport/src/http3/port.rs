@@ -167,6 +167,14 @@ impl QuicSockets {
     /// # Errors
     /// One sentence: the failed operation, the reason, and the remedy.
     pub fn bind(at: SocketAddr, workers: usize) -> Result<Self, String> {
+        Self::bind_beside(at, workers, false)
+    }
+
+    /// As [`QuicSockets::bind`]; with `is_shared` in a process that has sockets of another address at this port.
+    ///
+    /// # Errors
+    /// One sentence: the failed operation, the reason, and the remedy.
+    pub fn bind_beside(at: SocketAddr, workers: usize, is_shared: bool) -> Result<Self, String> {
         let refused = |it: &io::Error| {
             let (why, deed) = match it.kind() {
                 io::ErrorKind::AddrInUse => {
@@ -180,7 +188,9 @@ impl QuicSockets {
             format!("cannot listen on UDP {at} for HTTP/3: {why}; {deed}.")
         };
         // Sockets that share a port do not detect a foreign one that shares it, too.
-        drop(udp(at, false).map_err(|it| refused(&it))?);
+        if !is_shared {
+            drop(udp(at, false).map_err(|it| refused(&it))?);
+        }
         let sockets: Result<Vec<_>, _> = (0..workers).map(|_| udp(at, true)).collect();
         Self::of(at, sockets.map_err(|it| refused(&it))?).map_err(|it| refused(&it))
     }
