@@ -229,8 +229,7 @@ pub fn decide(
             not_one_visitors(request, &response, lifetime, trace)?;
             let ages = AgeInputs::read(fields, request_time, response_time);
             useful(&response, &inputs, lifetime, ages, trace)
-        })
-        .and_then(|()| length_allows(&response, trace));
+        });
     match verdict {
         Ok(()) => {
             trace.rule("RFC 9111 §3", "store", RuleOutcome::Decided, || "every condition holds".to_owned());
@@ -487,15 +486,14 @@ fn content_allows(
     rule(trace, "larder", NotStorable::Endless, is_endless, || {
         format!("{}; {}", lines(fields, "Content-Type"), lines(fields, "Content-Length"))
     })?;
-    Ok(())
-}
-
-/// The limit of the route. After all other rules: it is named only where a larger one would let larder store the response.
-fn length_allows(response: &ResponseFacts<'_>, trace: &mut impl RuleTrace) -> Result<(), NotStorable> {
-    let (fields, most) = (response.fields, response.policy.max_object);
     let length = first(fields, "content-length").and_then(decimal);
-    rule(trace, "config", NotStorable::TooLarge, length.is_some_and(|it| it > most), || {
-        format!("{}; cache.max_object = {most} bytes", lines(fields, "Content-Length"))
+    let too_large = length.is_some_and(|it| it > response.policy.max_object);
+    rule(trace, "config", NotStorable::TooLarge, too_large, || {
+        format!(
+            "{}; cache.max_object = {} bytes",
+            lines(fields, "Content-Length"),
+            response.policy.max_object
+        )
     })
 }
 

@@ -314,16 +314,6 @@ fn the_route_has_a_say() {
 }
 
 #[test]
-fn the_limit_of_the_length_is_named_only_where_a_larger_one_would_help() {
-    let small = Policy { max_object: 10, ..Policy::default() };
-    under(&small, "200 | Content-Length: 10 | Cache-Control: max-age=60", "store");
-    under(&small, "200 | Content-Length: 11 | Cache-Control: max-age=60", "too-large");
-    under(&small, "200 | Content-Length: 11", "useless");
-    under(&small, "500 | Content-Length: 11", "no-lifetime");
-    under(&small, "200 | Content-Length: 11 | Cache-Control: private", "private");
-}
-
-#[test]
 fn each_rule_is_recorded_in_order_up_to_the_one_that_decides() {
     let list = head("Cache-Control: max-age=60, private");
     let facts = RequestFacts::read("GET", &[]);
