@@ -19,7 +19,7 @@ counters! {
     errors_4xx: Count, "Responses with a status of 400 to 499.";
     errors_5xx: Count, "Responses with a status of 500 to 599, and those that the origin broke off.";
     bytes_sent: Bytes, "Bytes of bodies in responses to clients.";
-    origin_requests: Count, "Requests of the route sent to its origin, background validations included.";
+    origin_requests: Count, "Requests of the route sent to its origin or database, background validations included.";
     origin_us: Micros, "Microseconds from such a request to the head of its final response, in total.";
     hits_ram: Count, "Hits, of `hits`, from RAM.";
     hits_disk: Count, "Hits, of `hits`, from the disk tier.";

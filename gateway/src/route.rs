@@ -9,7 +9,7 @@ use crate::protocol_upgrade::Upgrades;
 use crate::refusals::Refusals;
 use crate::rewrite::RewriteSettings;
 use crate::source::ResponseMaker;
-use larder_counters::Counters;
+use larder_counters::{Counters, RouteScope};
 use larder_files::ScriptRoot;
 use larder_origin::{BalanceKey, Group, OriginAddress, RequestBuffering, is_idempotent};
 use larder_semantics::cookies;
@@ -151,6 +151,8 @@ pub struct GatewayRoute {
     pub origins: Rc<Group>,
     /// The maker of its responses, in place of an origin.
     pub maker: Option<Rc<dyn ResponseMaker>>,
+    /// The counters of a route with a maker; those of origins are their own. `None` where requests are not counted by route.
+    pub maker_scope: Option<Arc<RouteScope>>,
     /// The scripts of which each request gets one; `None` for origins that are no php-fpm.
     pub scripts: Option<Arc<ScriptRoot>>,
     /// The addresses by which the origins refer to themselves: references to them are rewritten to the client's.
@@ -226,6 +228,7 @@ impl GatewayRoute {
             policy,
             origins,
             maker: None,
+            maker_scope: None,
             scripts: None,
             own: Vec::new(),
             hash_by,

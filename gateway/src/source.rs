@@ -8,7 +8,8 @@ pub(crate) use coded::{CodedBody, CoderRoom};
 use crate::budget::OriginClock;
 use crate::file_orders;
 use bytes::Bytes;
-use larder_origin::{ClientPart, Exchange, OriginError, PermitWanted};
+use larder_counters::RouteScope;
+use larder_origin::{ClientPart, Exchange, OriginError, PermitWanted, ReasonTally};
 use larder_semantics::field::FieldList;
 use larder_semantics::miss_reason::MissReason;
 use larder_wire::message::{Request, ResponseHead};
@@ -16,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::mpsc;
 
@@ -28,7 +30,7 @@ pub(crate) enum ResponseSource {
         #[expect(dead_code, reason = "it charges the budget when it is dropped")] Option<Rc<OriginClock>>,
     ),
     /// A response made here.
-    Made(Rc<MadeBody>),
+    Made(Rc<MadeBody>, Option<Rc<MakerCount>>),
     /// One of the others, coded on its way.
     Coded(Rc<CodedBody>),
 }
@@ -41,7 +43,7 @@ impl ResponseSource {
     pub async fn next(&self) -> Result<Option<Bytes>, OriginError> {
         match self {
             ResponseSource::Origin(exchange, _) => exchange.next().await,
-            ResponseSource::Made(body) => body.next().await,
+            ResponseSource::Made(body, _) => body.next().await,
             ResponseSource::Coded(body) => body.next().await,
         }
     }
@@ -54,7 +56,7 @@ impl ResponseSource {
                 file_orders::strip(true, &mut it);
                 it
             }),
-            ResponseSource::Made(_) => None,
+            ResponseSource::Made(..) => None,
             ResponseSource::Coded(body) => body.trailers(),
         }
     }
@@ -73,22 +75,26 @@ impl ResponseSource {
     pub fn give_up(&self) {
         match self {
             ResponseSource::Origin(exchange, _) => exchange.give_up(),
-            ResponseSource::Made(body) => body.pieces.borrow_mut().close(),
+            ResponseSource::Made(body, _) => body.pieces.borrow_mut().close(),
             ResponseSource::Coded(body) => body.source().give_up(),
         }
     }
 
     /// The reason for asking the origin is known for certain: see [`Exchange::count_reason`].
     pub fn count_reason(&self, final_reason: Option<MissReason>) {
-        if let ResponseSource::Origin(exchange, _) = self.own() {
-            exchange.count_reason(final_reason);
+        match self.own() {
+            ResponseSource::Origin(exchange, _) => exchange.count_reason(final_reason),
+            ResponseSource::Made(_, Some(count)) => count.reason.count(final_reason),
+            ResponseSource::Made(..) | ResponseSource::Coded(_) => {}
         }
     }
 
     /// Hits can follow from this response: see [`Exchange::note_reusable`].
     pub fn note_reusable(&self) {
-        if let ResponseSource::Origin(exchange, _) = self.own() {
-            exchange.note_reusable();
+        match self.own() {
+            ResponseSource::Origin(exchange, _) => exchange.note_reusable(),
+            ResponseSource::Made(_, Some(count)) => count.scope.lately.note(count.micros.get()),
+            ResponseSource::Made(..) | ResponseSource::Coded(_) => {}
         }
     }
 
@@ -102,7 +108,7 @@ impl ResponseSource {
     ) -> Result<T, PermitWanted> {
         match self.own() {
             ResponseSource::Origin(exchange, _) => exchange.wait_for_client(ClientPart::Takes, work).await,
-            ResponseSource::Made(_) | ResponseSource::Coded(_) => Ok(work.await),
+            ResponseSource::Made(..) | ResponseSource::Coded(_) => Ok(work.await),
         }
     }
 
@@ -110,7 +116,7 @@ impl ResponseSource {
     pub async fn permit_wanted(&self) {
         match self.own() {
             ResponseSource::Origin(exchange, _) => exchange.permit_wanted().await,
-            ResponseSource::Made(_) | ResponseSource::Coded(_) => std::future::pending().await,
+            ResponseSource::Made(..) | ResponseSource::Coded(_) => std::future::pending().await,
         }
     }
 
@@ -120,6 +126,30 @@ impl ResponseSource {
             ResponseSource::Coded(body) => body.source(),
             own => own,
         }
+    }
+}
+
+/// The statistics of one request to a maker, as an exchange counts those of an origin.
+pub(crate) struct MakerCount {
+    scope: Arc<RouteScope>,
+    reason: ReasonTally,
+    /// The time to the head of its response.
+    micros: Cell<u64>,
+}
+
+impl MakerCount {
+    /// Counts a request, which is made for this reason.
+    pub fn begin(scope: &Arc<RouteScope>, reason: MissReason) -> Self {
+        scope.counters.origin_requests.add(1);
+        let tally = ReasonTally::new(Some(scope.clone()), Some(reason));
+        Self { scope: scope.clone(), reason: tally, micros: Cell::new(0) }
+    }
+
+    /// The head of the response came after these microseconds.
+    pub fn made(&self, micros: u64) {
+        self.scope.counters.origin_us.add(micros);
+        self.reason.add_time(micros);
+        self.micros.set(micros);
     }
 }
 

@@ -37,7 +37,7 @@ use larder_semantics::miss_reason::MissReason;
 use larder_semantics::storable::is_endless_of;
 use larder_stdx::clock;
 use larder_wire::message::{BadResponse, Framing, ResponseHead};
-use reason_count::ReasonTally;
+pub use reason_count::ReasonTally;
 use retry::{Opening, RetryDecision};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

@@ -37,7 +37,7 @@ mod wait_queue;
 pub use address::OriginAddress;
 pub use balance::{Balance, MOST_ORIGINS, hash};
 pub use error::{Blame, OriginError, TimeLimit};
-pub use exchange::Exchange;
+pub use exchange::{Exchange, ReasonTally};
 pub use group::{AllEjected, BalanceKey, Group, GroupRules, ReservedPermit};
 pub use health::{BodyTest, CheckResult, HealthCheck, check_once, watch};
 pub use limits::OriginLimits;

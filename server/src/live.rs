@@ -294,6 +294,7 @@ impl Live {
                         Some(_) => database.apart(self.workers),
                         None => database,
                     };
+                    new.maker_scope = part.map(|it| it.route.clone());
                     new.maker =
                         Some(sql::maker(&new.name, &route.path, config, database, counters.clone(), log));
                     new.geo = self.geo();

@@ -314,7 +314,7 @@ fn a_limit_that_is_reached_is_counted_and_logged_by_route() {
     until("and again after a minute", || lines("route-limited").len() == 2);
     let [first, second] = &lines("route-limited")[..] else { panic!("{}", text()) };
     assert!(
-        first.contains("route=a.test/login ") && first.contains("1 in 3600s") && first.contains("times=1"),
+        first.contains("route=a.test/login ") && first.contains("1/h by client") && first.contains("times=1"),
         "{first}"
     );
     assert!(second.contains("times=3"), "{second}");

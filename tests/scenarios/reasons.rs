@@ -1,6 +1,8 @@
 //! Why requests reach an origin: one reason for each, in the access log and in the statistics, whose sum is the requests that the
 //! origin got.
 
+use super::sql;
+use super::sql_sqlite::Sqlite;
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::tiers::{fleet, settled};
 use crate::harness::{Larder, Memcached, Origin, until};
@@ -323,4 +325,26 @@ fn a_fresh_page_that_the_fleet_lost_is_in_doubt_and_not_expired() {
     assert!(larder.get("/page").cache().contains("fwd=stale"));
     let expect = [("doubted".to_owned(), 1), ("first-request".to_owned(), 1)];
     assert_eq!(BTreeMap::from(expect), reasons(&larder, "pages"));
+}
+
+/// Routes with a query had no reasons: *Why* and *could be* did not know an API from a database.
+#[test]
+fn queries_of_a_database_have_reasons() {
+    let sqlite =
+        Sqlite::new("create table t (id integer primary key, name text); insert into t values (1, 'a')");
+    let query = |more: &str| sql::query("select name from t where id = :id", more);
+    let parameters = ", parameters = { id = \"query int\" }";
+    let cached = format!("{}\ncache.default_ttl = \"60s\"", query(parameters));
+    let larder = sql::larder(&sqlite.table(""), &[("/cached", &cached), ("/silent", &query(parameters))]);
+    for target in ["/cached?id=1", "/cached?id=1", "/cached?id=2", "/silent?id=1", "/silent?id=1"] {
+        assert_eq!(200, larder.get(target).status, "{target}");
+    }
+    let purged = larder.admin_post("/cache/purge", "{\"url\":\"http://h/cached?id=1\"}");
+    assert_eq!(200, purged.status, "{purged:?}");
+    assert_eq!(200, larder.get("/cached?id=1").status);
+    assert_eq!(400, larder.get("/cached?id=none").status);
+    let of = |route: &str| reasons(&larder, route).into_iter().collect::<Vec<_>>();
+    let expect = |all: &[(&str, u64)]| all.iter().map(|it| (it.0.to_owned(), it.1)).collect::<Vec<_>>();
+    assert_eq!(expect(&[("first-request", 2), ("purged", 1), ("status", 1)]), of("*/cached"));
+    assert_eq!(expect(&[("no-lifetime", 2)]), of("*/silent"));
 }

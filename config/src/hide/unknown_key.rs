@@ -104,7 +104,8 @@ impl KeyPaths {
             }
             rest = section;
         }
-        if kind.is_secret() && matches!(kind, ValueKind::Pairs { .. }) {
+        // A parameter that every request gets is mostly a key of the application, under any name.
+        if kind.is_secret() && matches!(kind, ValueKind::Pairs { .. }) && !path.ends_with("query.set") {
             self.tables.insert(path.clone());
         }
         self.keys.insert(path, secrecy);

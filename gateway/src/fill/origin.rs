@@ -10,7 +10,7 @@ use crate::location;
 use crate::protocol_upgrade::UpgradeRequest;
 use crate::request_cookies;
 use crate::request_headers::{self, OriginRequest};
-use crate::source::{MadeResponse, ResponseMaker, ResponseSource};
+use crate::source::{MadeResponse, MakerCount, ResponseMaker, ResponseSource};
 use crate::stages::RequestStage;
 use crate::upload::{Upload, UploadStopped, carry_whole, with_upload};
 use bytes::Bytes;
@@ -97,9 +97,12 @@ struct MakingStart {
 }
 
 impl MakingStart {
-    fn arrived(self, made: MadeResponse) -> ArrivedHead {
+    fn arrived(self, made: MadeResponse, count: Option<MakerCount>) -> ArrivedHead {
+        if let Some(count) = &count {
+            count.made(clock::precise_micros().saturating_sub(self.asked));
+        }
         ArrivedHead {
-            source: ResponseSource::Made(Rc::new(made.body)),
+            source: ResponseSource::Made(Rc::new(made.body), count.map(Rc::new)),
             response: made.head,
             order: None,
             request_time: self.request_time,
@@ -268,6 +271,11 @@ impl FillJob {
         waiters: Waiters<'_>,
     ) -> Option<Result<ArrivedHead, OriginError>> {
         let began = self.begin_to_make();
+        let count = self
+            .route
+            .maker_scope
+            .as_ref()
+            .map(|it| MakerCount::begin(it, self.reason.of(&OriginRequestKind::Whole)));
         self.stages.enter(RequestStage::FirstByte);
         let mut making = maker.make(&self.request, body);
         let made = match self.cancels() {
@@ -281,7 +289,7 @@ impl FillJob {
         self.stages.enter(RequestStage::Lookup);
         Some(made.map(|made| {
             self.local.origin_status.set(Some(made.head.status));
-            began.arrived(made)
+            began.arrived(made, count)
         }))
     }
 
@@ -299,7 +307,7 @@ impl FillJob {
             Err(mut made) => {
                 location::write_back(&self.route, &self.request, &mut made.head.fields);
                 self.local.is_own_page.set(made.head.kind == HeadKind::OwnPage);
-                Some(began.arrived(made))
+                Some(began.arrived(made, None))
             }
         }
     }

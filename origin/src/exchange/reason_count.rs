@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 const _: () = assert!(REASONS.len() <= MOST_REASONS);
 
-/// The reason of one request that was sent.
-pub(super) struct ReasonTally {
+/// The reason of one request that was sent to an origin or to a database.
+pub struct ReasonTally {
     /// `None` where requests are not counted by route.
     route: Option<Arc<RouteScope>>,
     /// `None` for a request of larder's own.
@@ -20,12 +20,14 @@ pub(super) struct ReasonTally {
 }
 
 impl ReasonTally {
-    pub(super) fn new(route: Option<Arc<RouteScope>>, reason: Option<MissReason>) -> Self {
+    /// Of one request of a route.
+    #[must_use]
+    pub fn new(route: Option<Arc<RouteScope>>, reason: Option<MissReason>) -> Self {
         Self { route, reason: Cell::new(reason), micros: Cell::new(0), is_counted: Cell::new(false) }
     }
 
     /// Counts it, in place of the earlier reason as `instead` if given. Later calls have no effect.
-    pub(super) fn count(&self, instead: Option<MissReason>) {
+    pub fn count(&self, instead: Option<MissReason>) {
         if self.is_counted.replace(true) {
             return;
         }
@@ -39,7 +41,7 @@ impl ReasonTally {
     }
 
     /// The head of the response came after these microseconds.
-    pub(super) fn add_time(&self, micros: u64) {
+    pub fn add_time(&self, micros: u64) {
         if !self.is_counted.get() {
             self.micros.set(self.micros.get().saturating_add(micros));
         } else if let (Some(route), Some(reason)) = (&self.route, self.reason.get()) {
