@@ -449,8 +449,7 @@ it('adds a site and a route by the form, in their order, and removes them; comme
   }
   assert.ok(now.indexOf('/shop/*') < now.indexOf('/api/*'), now);
   assert.match((await ask(`${larder.site}/shop/1`)).body, /The page at \/shop\/1/);
-  const [site] = await page.locator('.section:not(.below)', { hasText: 'one.test' }).all();
-  await site.click();
+  await page.locator('.section:not(.below)', { hasText: 'one.test' }).first().click();
   const confirmed = () => dialog.getByRole('button', { name: 'Remove', exact: true }).click();
   await page.getByRole('button', { name: 'Remove this site' }).click();
   await dialog.getByRole('button', { name: 'Cancel' }).click();

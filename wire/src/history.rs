@@ -178,7 +178,9 @@ impl HistoryRecord {
                     out.extend_from_slice(&number.to_le_bytes());
                 }
                 put(out, it.status);
-                it.texts.iter().for_each(|it| put_text(out, it));
+                // Without a failure as in files of earlier versions.
+                let known = if it.texts[8].is_empty() { &it.texts[..8] } else { &it.texts[..] };
+                known.iter().for_each(|it| put_text(out, it));
                 4
             }
         }
@@ -307,9 +309,8 @@ fn read_payload(kind: u8, rest: &mut &[u8]) -> Option<HistoryRecord> {
             for it in others {
                 *it = text(rest)?;
             }
-            // Files of earlier versions have none.
             if !rest.is_empty() {
-                *failure = text(rest)?;
+                *failure = Some(text(rest)?).filter(|it| !it.is_empty())?;
             }
             HistoryRecord::Request(StoredRequest { at, micros, rank, origin_micros, status, texts })
         }
@@ -460,15 +461,15 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_an_earlier_version_has_no_failure() {
+    fn a_request_without_a_failure_is_written_as_by_earlier_versions() {
         let Some(HistoryRecord::Request(mut request)) = records().pop() else { panic!("a request") };
         request.texts[8].clear();
         let record = HistoryRecord::Request(request);
         let mut bytes = Vec::new();
         let kind = record.write_payload(&mut bytes);
-        // The length of the failure.
-        bytes.truncate(bytes.len() - 2);
         assert_eq!(Some(record), read_payload(kind, &mut &bytes[..]));
+        bytes.extend([0, 0]);
+        assert_eq!(None, read_payload(kind, &mut &bytes[..]), "an empty failure");
     }
 
     #[test]
