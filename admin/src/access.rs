@@ -32,9 +32,9 @@ const SESSION_IDLE: u64 = 12 * 3600;
 const WRITE_USE: u64 = 600;
 /// Seconds after which a session ends in any case.
 const SESSION_LIFE: u64 = 7 * 24 * 3600;
-/// Consecutive wrong tokens that are answered before the response is only "too many" ...
+/// Consecutive wrong tokens that are answered before the response is only "too many".
 const MOST_WRONG_TOKENS: u64 = 20;
-/// ... and the seconds after which one more is answered.
+/// After the last of them, the seconds until one more is answered.
 const WRONG_TOKEN_SECONDS: u64 = 1;
 
 /// The reason for rejecting a client.

@@ -40,9 +40,9 @@ pub struct Audit {
     kept: RefCell<Option<PathBuf>>,
     /// Whether that file lacks an entry.
     is_unsaved: Cell<bool>,
-    /// Rejections of authenticated clients, which others cannot crowd out ...
+    /// Rejections of authenticated clients, which other clients cannot crowd out.
     operators: RefCell<Storm>,
-    /// ... and of all other clients.
+    /// Rejections of all other clients.
     unauthenticated: RefCell<Storm>,
 }
 

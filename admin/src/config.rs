@@ -112,13 +112,13 @@ impl Configuring {
         }
     }
 
-    /// The file, or the reason why there is none to edit.
     /// The values of the configuration as its file is now; none without a file.
     pub(crate) fn values(&self) -> Values {
         let text = self.store().and_then(|it| it.read()).unwrap_or_default();
         self.plan.values(&text, &IncludedTexts::new())
     }
 
+    /// The file, or the reason why there is none to edit.
     fn store(&self) -> Result<ConfigFile, String> {
         let file = self.plan.file().ok_or(
             "larder was started without a configuration file; create one and start larder with `larder run -c FILE`.",

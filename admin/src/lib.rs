@@ -160,19 +160,19 @@ pub struct Admin {
 pub struct AdminRequest<'a> {
     /// Its head.
     pub request: &'a Request,
-    /// The authenticated client ...
+    /// The authenticated client.
     pub requester: &'a Requester,
-    /// ... or, of a request that starts a session, the session: the audit log names it ...
+    /// The session that the request starts, which the audit log names in place of the client.
     pub began: &'a OnceCell<Requester>,
-    /// ... and its address.
+    /// The address of the client.
     pub client: &'a Client,
     /// The value of `{…}` in the endpoint's path, as received.
     pub named: Option<&'a str>,
     /// The part after the `?`; empty without one.
     pub query: &'a str,
-    /// Its whole body ...
+    /// Its whole body.
     pub body: &'a [u8],
-    /// ... and as JSON, which matches its row; `null` if the row has none.
+    /// The body as JSON, which matches its row; `null` if the row has none.
     pub json: &'a Value,
 }
 

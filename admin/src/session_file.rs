@@ -16,11 +16,11 @@ pub struct KeptSession {
     pub number: u64,
     /// The fingerprint of its token.
     pub fingerprint: String,
-    /// The fingerprint of the token with which it began ...
+    /// The fingerprint of the token with which it began.
     pub of: String,
-    /// ... the name of that ...
+    /// The name of that token.
     pub name: String,
-    /// ... and its role.
+    /// The role of that token.
     pub role: String,
     /// The address of its login.
     pub from: String,

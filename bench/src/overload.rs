@@ -31,9 +31,9 @@ pub const SERVERS: [(&str, Server); 3] = [
 
 /// Multiples of the application's capacity.
 const LOADS: [f64; 5] = [0.5, 0.8, 1.0, 2.0, 4.0];
-/// Requests that the application answers at once,
+/// Requests that the application answers at once.
 const SLOTS: usize = 16;
-/// and how long it takes for each.
+/// The time that the application takes for each.
 const WORK: Duration = Duration::from_millis(20);
 /// Connections that the servers may open to it: some wait within it, so that no slot is idle.
 const TOLD: u32 = 18;
@@ -79,9 +79,9 @@ fn capacity() -> f64 {
 
 /// Goodput of misses under the greatest load, as a share of the best: its lower bound.
 pub const KEPT: Bound = Bound::AtLeast(0.95);
-/// How much the median of hits may rise from the least load to the greatest,
+/// How much the median of hits may rise from the least load to the greatest.
 pub const FLAT_HITS: Bound = Bound::AtMost(1.5);
-/// and that of misses that were answered, from just below the application's limit to the greatest load.
+/// How much the median of answered misses may rise, from just below the application's limit to the greatest load.
 pub const FLAT_MISSES: Bound = Bound::AtMost(1.5);
 
 /// The three figures of a curve, with their bounds.

@@ -19,7 +19,7 @@ pub enum Cores {
     Server,
     /// The core of the load generator and of the origins.
     Load,
-    /// Both.
+    /// The cores of the servers and of the load.
     Both,
 }
 

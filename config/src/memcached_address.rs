@@ -1,4 +1,4 @@
-//! Network addresses in the configuration: memcached servers with their weights.
+//! The address and weight of a memcached server in the configuration.
 
 use std::fmt;
 use std::path::PathBuf;

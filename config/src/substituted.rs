@@ -66,7 +66,7 @@ impl SubstitutedValues {
         shown
     }
 
-    /// The same.
+    /// The text of a problem at `source` with the names of the variables, if no part of a value is left.
     ///
     /// # Errors
     /// It has a part of a value of its line: the name of the variable.

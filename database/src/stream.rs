@@ -72,9 +72,9 @@ pub(crate) enum DatabaseStream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
-    /// Its packets wake no thread.
+    /// A TCP socket whose packets wake no thread.
     IdleTcp(net::TcpStream),
-    /// The same.
+    /// A Unix socket whose packets wake no thread.
     IdleUnix(unix::net::UnixStream),
     /// The operating system has rejected it.
     Failed,

@@ -31,7 +31,7 @@ pub struct OpenFileEntry {
 
 /// The forms of an entry.
 pub enum EntryBody {
-    /// Its own.
+    /// The forms that the entry has itself.
     Own(FileForms),
     /// Those of the entry with this path: one file answers many paths.
     SameAs(Arc<[u8]>),

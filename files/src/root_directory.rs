@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// See the module.
+/// The directory of a configured path.
 pub struct RootDirectory {
     path: PathBuf,
     opened: Mutex<Arc<OpenRoot>>,

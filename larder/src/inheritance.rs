@@ -5,7 +5,7 @@ use crate::{path_rules, service_manager};
 use larder_server::inherited::InheritedSockets;
 use std::os::unix::net::UnixStream;
 
-/// See the module.
+/// The parts that this process has from the one that started it.
 pub struct Inheritance {
     /// Sockets of a service manager.
     pub sockets: InheritedSockets,

@@ -150,9 +150,9 @@ struct Supervisor {
     peer: Rc<PurgePeer>,
     /// The connection to the process that replaced this one.
     successor: RefCell<Option<JoinHandle<LinkEnd>>>,
-    /// The task that follows databases ...
+    /// The task that follows databases.
     followed: RefCell<Option<JoinHandle<()>>>,
-    /// ... and the standing of each.
+    /// The state of each followed database.
     standings: FollowStates,
     /// The admin's sockets.
     admin_sockets: Vec<SocketHandle>,

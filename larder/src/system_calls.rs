@@ -67,9 +67,9 @@ const REFUSED_OF_MACHINE: &[i64] =
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_OF_MACHINE: &[i64] = &[];
 
-/// The bit by which x86 marks calls of the x32 ABI, which have the same architecture for a filter ...
+/// The bit by which x86 marks calls of the x32 ABI, which have the same architecture for a filter.
 const X32: i64 = 0x4000_0000;
-/// ... and the numbers that ptrace, kexec_load, process_vm_readv and process_vm_writev have there.
+/// The numbers of ptrace, kexec_load, process_vm_readv and process_vm_writev in that ABI.
 const X32_NUMBERS: [i64; 4] = [521, 528, 539, 540];
 
 /// Refuses the calls for this thread, and for all threads and programs that it starts.

@@ -55,7 +55,7 @@ const fn most_of(name: &str) -> usize {
 
 /// A kept request.
 pub struct WorstRequest {
-    /// It.
+    /// The request with its response.
     pub request: StoredRequest,
     /// Its number in the order of arrival.
     number: u64,

@@ -445,7 +445,7 @@ struct KeyParts<'k> {
     path: &'k [u8],
     /// Without its question mark.
     query: &'k [u8],
-    /// Both.
+    /// The path and the query.
     target: &'k [u8],
 }
 

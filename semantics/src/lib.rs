@@ -1,5 +1,6 @@
-//! RFC 9110/9111 decisions, one file per section. Pure: no I/O, no clock, no allocation on the path of a hit. The server,
-//! `explain` and the tests run these same functions.
+//! The decisions of larder: RFC 9110 and 9111, one file per section; the patterns, templates, rates and countries of
+//! routes; findings of the state, advice and trials; the times of certificates. Pure: no I/O, no clock, no allocation on
+//! the path of a hit. The server, `explain` and the tests run these same functions.
 
 pub mod accept;
 pub mod address_text;

@@ -31,7 +31,7 @@ impl CertificateRegistry {
 
 /// A certificate in use.
 pub struct ShownCertificate {
-    /// It.
+    /// The certificate as it was read.
     pub certificate: Certificate,
     /// Its source.
     pub source: CertificateSource,

@@ -42,7 +42,7 @@ impl SocketPurpose {
 
 /// A socket of the larder that this one replaces.
 pub struct TransferredSocket {
-    /// It.
+    /// The descriptor of the socket.
     pub socket: OwnedFd,
     /// The requests that it was for.
     pub purpose: SocketPurpose,

@@ -74,11 +74,11 @@ pub struct Round(u32);
 /// A circuit breaker, shared by all threads; closed at first.
 #[derive(Debug, Default)]
 pub struct CircuitBreaker {
-    /// Consecutive failures,
+    /// Consecutive failures.
     failures: AtomicU32,
-    /// of which the first was at this time: milliseconds.
+    /// The time of the first of them: milliseconds.
     first_failure: AtomicU64,
-    /// Zero while it is closed; otherwise the time of the next trial: milliseconds.
+    /// Zero while it is closed; otherwise the time of the next probe: milliseconds.
     open_until: AtomicU64,
     /// The length of that time: milliseconds.
     open_for: AtomicU64,

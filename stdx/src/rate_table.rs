@@ -13,7 +13,7 @@ const WAYS: usize = 8;
 pub const SLOTS: usize = 1 << 18;
 /// Bits of the key in the word of the number.
 const TAG_BITS: u32 = 12;
-/// These bits.
+/// The mask of these bits.
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 /// The bits of a position in a set.
 const WAY_MASK: u64 = WAYS as u64 - 1;

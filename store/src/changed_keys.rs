@@ -9,7 +9,7 @@ const MOST_BYTES: usize = 16 << 20;
 /// The memory of a key in addition to its text.
 const KEY_COST: usize = 48;
 
-/// See the module.
+/// The keys that are to be sent once more.
 #[derive(Default)]
 pub(crate) struct ChangedKeys {
     /// `None` while nothing is sent.

@@ -31,7 +31,7 @@ pub(crate) struct EntryBounds {
 
 /// The responses of an entry: mostly one.
 pub enum Variants {
-    /// One.
+    /// A single response.
     One([StoredArc; 1]),
     /// Several, or none.
     Many(Box<SeveralVariants>),

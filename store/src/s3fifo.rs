@@ -1,5 +1,5 @@
 //! S3-FIFO by bytes: which object is evicted when room is needed. Pure: no locks, no clock, no data. The caller keeps the
-//! use counts, so that a hit never comes here. The trace simulator runs this too.
+//! use counts, so that a hit never comes here.
 //!
 //! ```text
 //! new ──> small (10 %) ──used twice──> main ──unused──> evicted

@@ -39,11 +39,11 @@ pub struct RecentCounts {
     pub millis: u32,
     /// Requests of clients.
     pub requests: u64,
-    /// Hits in the cache ...
+    /// Hits in the cache.
     pub hits: u64,
-    /// ... misses ...
+    /// Misses of the cache.
     pub misses: u64,
-    /// ... and requests that bypassed it.
+    /// Requests that bypassed the cache.
     pub passes: u64,
 }
 

@@ -28,9 +28,9 @@ pub struct AuditRecord {
     pub session: Option<u64>,
     /// The address of the client.
     pub from: Box<str>,
-    /// The method ...
+    /// The method of the request.
     pub method: Box<str>,
-    /// ... the path, and the query, as far as they are logged.
+    /// Its path and query, as far as they are logged.
     pub path: Box<str>,
     /// The query.
     pub query: Box<str>,
@@ -118,9 +118,9 @@ type NumberedEntries = VecDeque<(u64, AuditRecord)>;
 #[derive(Default)]
 pub struct LatestEntries {
     changes: NumberedEntries,
-    /// Rejections of clients with a token ...
+    /// Rejections of clients with a token.
     refused: NumberedEntries,
-    /// ... and of others.
+    /// Rejections of clients without one.
     unauthenticated: NumberedEntries,
     /// Entries so far.
     count: u64,

@@ -61,9 +61,9 @@ pub struct HistoryReading {
     pub sums: [u64; SUMS],
     /// Now, in the order of the first [`GAUGES`].
     pub levels: [u64; LEVELS],
-    /// Durations of hits ...
+    /// Durations of hits since the start.
     pub hit: Snapshot,
-    /// ... and misses since the start.
+    /// Durations of misses since the start.
     pub miss: Snapshot,
 }
 

@@ -103,9 +103,9 @@ enum MarkRepetition {
 /// One event, or several of the same text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryMark {
-    /// Unix time of the first ...
+    /// Unix time of the first event.
     pub at: u64,
-    /// ... and of the last one.
+    /// Unix time of the last one.
     pub last: u64,
     /// Their number.
     pub count: u32,

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 pub const MINUTES: usize = 360;
 /// The most routes of a minute: the busiest, where a server error counts as 16 requests.
 pub const ROUTES: usize = 64;
-/// The most reasons of a minute, of all routes ...
+/// The most reasons of a minute, of all routes together.
 const REASONS: usize = 80;
-/// ... and of one route.
+/// The most reasons of one route.
 const REASONS_OF_ROUTE: usize = 8;
 /// The most URLs of a minute.
 pub const URLS: usize = 16;

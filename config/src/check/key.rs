@@ -41,10 +41,9 @@ impl ConfigCheck {
             (_, false, false) => {
                 Some("both keep and drop are set; keep alone already removes all other parameters")
             }
-            (true, false, _) | (true, _, false) => Some(
-                "query = \"none\" removes every parameter; keep and drop \
-                                                         have no effect",
-            ),
+            (true, false, _) | (true, _, false) => {
+                Some("query = \"none\" removes every parameter; keep and drop have no effect")
+            }
             _ => None,
         };
         if let Some(text) = clash {

@@ -21,15 +21,13 @@ impl ConfigCheck {
         if !is_wanted {
             if !certificates.is_empty() {
                 self.warn_certificates(
-                    "no address of listen uses TLS; add for example listen = \
-                                        [\"https://0.0.0.0:8443\"]",
+                    "no address of listen uses TLS; add for example listen = [\"https://0.0.0.0:8443\"]",
                 );
             }
             if self_signed {
                 self.warn(
                     "tls.self_signed",
-                    "no address of listen uses TLS; add for example --listen \
-                                              https://127.0.0.1:8443",
+                    "no address of listen uses TLS; add for example --listen https://127.0.0.1:8443",
                 );
             }
             if self.has_acme() {

@@ -25,7 +25,7 @@ impl PathAccess {
         (self.writes || !other.writes) && (self.runs || !other.runs)
     }
 
-    /// Both.
+    /// The access that covers both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self { writes: self.writes || other.writes, runs: self.runs || other.runs }

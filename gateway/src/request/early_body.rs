@@ -8,9 +8,9 @@ use larder_transport::ClientGone;
 use larder_wire::message::Framing;
 use std::cell::Cell;
 
-/// Request bodies of up to this size are read before an origin is asked...
+/// Request bodies of up to this size are read before an origin is asked.
 const SMALL: u64 = 64 * 1024;
-/// ...as long as all such bodies of a worker take no more than this.
+/// The most memory of all such bodies of a worker; beyond it, none is read early.
 const SMALL_TOGETHER: u64 = 16 * 1024 * 1024;
 
 /// The part of a request body that was read before the request machine starts.

@@ -41,7 +41,7 @@ pub struct Predecessor {
 
 /// The connection to the old process when this one serves.
 pub struct PredecessorLink {
-    /// It.
+    /// The socket to the old process.
     pub stream: UnixStream,
     /// The meaning of its end.
     pub end: ExpectedEnd,

@@ -39,7 +39,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 pub struct OfferedSocket {
     /// Its description.
     pub row: SocketRow,
-    /// It.
+    /// The descriptor that is handed over.
     pub socket: OwnedFd,
 }
 

@@ -22,6 +22,6 @@ pub struct SwitchedState {
 pub struct HandedPurges {
     /// The last number.
     pub last: Seq,
-    /// Them.
+    /// Each purge with its number.
     pub rules: Vec<(Seq, PurgeRule)>,
 }

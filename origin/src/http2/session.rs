@@ -33,9 +33,9 @@ const SMALL_FRAMES: usize = 64 * 1024 * 1024;
 /// The library closes the connection for a head above its limit, which is this multiple of the configured size. A head in
 /// between is refused at the cost of its own stream.
 const HEAD_SIZE_FACTOR: u32 = 4;
-/// The longest interval between two checks of a connection,
+/// The longest interval between two checks of a connection.
 const LONGEST_CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// and the shortest.
+/// The shortest interval between two checks.
 const SHORTEST_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// An origin that has sent nothing since the last ping is not pinged again within this time: some origins close
 /// connections that are pinged often.

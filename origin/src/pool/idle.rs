@@ -16,11 +16,11 @@ use tokio::time::Instant;
 
 /// For how long no connection is reused after an origin sent more than its responses.
 const NO_REUSE_AFTER_SURPLUS: Duration = Duration::from_secs(60);
-/// The number of sweeps over unused connections within `Limits::idle`...
+/// The number of sweeps over unused connections within `Limits::idle`.
 const SWEEPS: u32 = 8;
-/// ...but at least in this interval, so that connections closed by the origin free their descriptors,
+/// The longest interval between two sweeps: connections that the origin closed free their descriptors.
 const SLOWEST_SWEEP: Duration = Duration::from_secs(1);
-/// and at most in this one.
+/// The shortest interval between two sweeps.
 const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 
 struct Unused {

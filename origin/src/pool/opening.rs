@@ -23,9 +23,9 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How long a request waits before it checks again for a free descriptor,
+/// How long a request waits before it checks again for a free descriptor.
 const DESCRIPTOR_RETRY: Duration = Duration::from_millis(20);
-/// and how long in total: as long as clients wait to be accepted.
+/// How long a request waits for a descriptor in total: as long as clients wait to be accepted.
 const DESCRIPTOR_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection that was opened, and whether it can be shared.

@@ -170,11 +170,11 @@ impl SafeChange {
 /// The pages of RAM, and those that it lacks: bytes and numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NeededPages {
-    /// The different pages that were lately evicted while they were fresh, and are not in RAM again ...
+    /// The different pages that were lately evicted while they were fresh, and are not in RAM again.
     pub evicted: u64,
-    /// ... their bytes, at the mean size of a stored page ...
+    /// Their bytes, at the mean size of a stored page.
     pub evicted_bytes: u64,
-    /// ... and the bytes of those in RAM.
+    /// The bytes of the pages in RAM.
     pub stored: u64,
 }
 

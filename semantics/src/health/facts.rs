@@ -117,9 +117,9 @@ pub struct OriginAnswers {
     pub micros: u64,
     /// Requests that waited 100 ms or longer for a slot of `proxy.connections`.
     pub waits: u64,
-    /// If it has only one route: the requests of this route to all its origins ...
+    /// If it has only one route: the requests of this route to all its origins.
     pub of_route: u64,
-    /// ... and their microseconds.
+    /// The microseconds of these requests.
     pub micros_of_route: u64,
 }
 
@@ -173,7 +173,7 @@ pub struct LogFact {
 /// A URL whose recent requests all fail, on a route that answers its other requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailingUrlFact {
-    /// It.
+    /// The URL as clients request it.
     pub url: String,
     /// Its route.
     pub route: String,

@@ -36,9 +36,9 @@ const DEVICE: Duration = Duration::from_millis(200);
 
 /// The shares that counts have used.
 pub(super) struct PurgeCounting {
-    /// The time, in microseconds, until which the counts in RAM so far use their share ...
+    /// The time, in microseconds, until which the counts in RAM so far use their share.
     in_ram: Cell<u64>,
-    /// ... and those on the disk.
+    /// The same time for counts on the disk.
     on_disk: Cell<u64>,
     /// One count at a time: a device that hangs occupies one thread.
     turn: Arc<Semaphore>,

@@ -12,13 +12,13 @@ pub enum DiskCount {
     Exact(PurgeMatches),
     /// Those under the keys of the URL itself. There may be others, with fields or cookies in their keys.
     OfUrl(PurgeMatches),
-    /// Estimated from the records of some keys ...
+    /// Estimated from the records of some keys.
     Estimate {
         /// The estimate.
         found: PurgeMatches,
-        /// ... that were read ...
+        /// The keys whose records were read.
         read: u64,
-        /// ... of all.
+        /// All keys on the disk.
         keys: u64,
     },
 }

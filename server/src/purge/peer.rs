@@ -11,7 +11,7 @@ const PASSED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A purge for the other process.
 pub struct PassedPurge {
-    /// It.
+    /// The rule of the purge.
     pub rule: PurgeRule,
     /// Receives whether it is certain on all tiers of that process; dropped where that process has ended.
     pub done: oneshot::Sender<bool>,

@@ -61,7 +61,7 @@ pub struct ArenaInUse {
 
 /// The arena of another process, which has not ended.
 pub(crate) struct InheritedArena {
-    /// It.
+    /// The arena with its mapping in this process.
     pub arena: Arc<Arena>,
     end: PipeReader,
     /// The extents so far, by their start.

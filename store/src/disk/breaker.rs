@@ -1,5 +1,5 @@
 //! The circuit breaker for reads: after several consecutive reads that waited too long, no read waits for the device until
-//! `retry` has passed; then a single trial does. Data in the page cache is still read.
+//! `retry` has passed; then a single probe does. Data in the page cache is still read.
 
 use larder_counters::Counters;
 use larder_stdx::circuit_breaker::{BegunIn, BreakerSettings, BreakerState, CircuitBreaker, Round};

@@ -10,10 +10,11 @@ use tokio::sync::futures::Notified;
 pub(super) enum DrainPolicy {
     /// The body is fetched as its readers take it.
     No,
-    /// As fast as the origin sends it: bytes that the readers do not take go to the spool. If the spool is full,
+    /// As fast as the origin sends it: bytes that the readers do not take go to the spool. The argument is the
+    /// treatment of readers when the spool is full.
     Spools(WithoutSpool),
-    /// As its readers take it again: the spool was full or failed, and the readers are not to be cut off for now. Until the body may
-    /// be offered to the spool again.
+    /// As its readers take it, until the body may be offered to the spool again: the spool was full or failed, and the readers
+    /// are not to be cut off for now.
     SpoolPaused,
 }
 

@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::sync::{Arc, Weak};
 
-/// See the module.
+/// The arenas of a store.
 pub(crate) struct Arenas {
     /// For new bodies.
     present: RwLock<Arc<Arena>>,

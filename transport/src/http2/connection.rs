@@ -31,9 +31,9 @@ pub(super) const FULL: u64 = 512 * 1024;
 const TURNS: usize = 8;
 /// Bytes that all streams may send before they are read.
 pub(super) const WINDOW: u32 = 1024 * 1024;
-/// The PING behind which no stream follows that was started before the client received GOAWAY...
+/// The PING behind which no stream follows that was started before the client received GOAWAY.
 pub(super) const GOAWAY_PING: [u8; 8] = *b"farewell";
-/// ...whose answer is awaited for this many milliseconds on a connection without streams.
+/// How many milliseconds its answer is awaited on a connection without streams.
 const GOAWAY_WAIT: u64 = 1_000;
 /// Streams that larder ended and the client may not know of yet.
 const MOST_ENDED: usize = 256;

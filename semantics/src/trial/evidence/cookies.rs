@@ -45,11 +45,11 @@ pub struct EqualForAll {
     pub analytics: Vec<String>,
     /// Whether most of these pages declare no lifetime.
     pub needs_lifetime: bool,
-    /// The recorded requests that have no other cookie, and could have been hits ...
+    /// The recorded requests that have no other cookie, and could have been hits.
     pub could: u64,
-    /// ... and the pages, each of which has to be fetched once, ...
+    /// Their pages, each of which has to be fetched once.
     pub pages: u64,
-    /// ... of all recorded requests that were no hits because of their credentials.
+    /// All recorded requests that were no hits because of their credentials.
     pub all: u64,
 }
 

@@ -23,22 +23,22 @@ pub struct NeedlessParameters {
     pub names: Vec<String>,
     /// Patterns of analytics that match further parameters of the requests.
     pub analytics: Vec<String>,
-    /// The recorded requests that have one of them ...
+    /// The recorded requests that have one of them.
     pub requests: u64,
-    /// ... for this number of pages, each of which has to be fetched once, ...
+    /// Their pages, each of which has to be fetched once.
     pub pages: u64,
-    /// ... of all recorded requests to the origin for pages that are stored.
+    /// All recorded requests to the origin for pages that are stored.
     pub all: u64,
 }
 
 /// Parameters whose order changes no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReorderedParameters {
-    /// The recorded requests for pages whose parameters came in several orders ...
+    /// The recorded requests for pages whose parameters came in several orders.
     pub requests: u64,
-    /// ... for this number of pages, each of which has to be fetched once, ...
+    /// Their pages, each of which has to be fetched once.
     pub pages: u64,
-    /// ... of all recorded requests to the origin for pages that are stored.
+    /// All recorded requests to the origin for pages that are stored.
     pub all: u64,
 }
 

@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The responses of a route that were all for all clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareableResponses {
-    /// The recorded requests whose responses could have been stored ...
+    /// The recorded requests whose responses could have been stored.
     pub could: u64,
-    /// ... for this number of pages, each of which has to be fetched once, ...
+    /// Their pages, each of which has to be fetched once.
     pub pages: u64,
-    /// ... of all recorded requests of the route.
+    /// All recorded requests of the route.
     pub all: u64,
 }
 
