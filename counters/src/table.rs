@@ -244,7 +244,7 @@ counters! {
     decoding_failures: Count, "Bodies that do not match their Content-Encoding.";
     access_refused: Count, "Requests refused because of `access`: by address, country, condition or credentials (401, 403).";
     access_limited: Limit, "Requests refused because of `access.limit.rate`, `access.limit.concurrency` or one of `access.limits.rate` and `access.limits.concurrency` (429).";
-    budget_exceeded: Limit, "Requests beyond a budget (`access.budget.misses`, `access.budget.seconds`): served stale, also without a renewal, or refused with 429.";
+    budget_exceeded: Limit, "Requests beyond a budget (`access.budget.misses`, `access.budget.seconds`): served stale, also without a revalidation, or refused with 429.";
     access_files_broken: Count, "Password files, key files and databases of `geoip` that were replaced by broken or empty ones, or vanished. The users, keys and databases read before stay in force. The error log has the reason.";
     access_keys_fetched: Count, "Fetches of the keys of issuers (`access.jwt.jwks_url`).";
     access_keys_failures: Count, "Fetches of keys without usable keys. The keys fetched before stay in force; without any, tokens get 503. The error log has the reason.";

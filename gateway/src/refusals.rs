@@ -2,8 +2,8 @@
 //! without a response.
 
 use crate::recent_failures::RecentFailures;
-use crate::recent_renewals::RecentRenewals;
 use crate::removed_cookies::RemovedCookies;
+use crate::revalidation_pauses::RevalidationPauses;
 use larder_semantics::advice::LargePage;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::flip::OriginExchange;
@@ -108,8 +108,8 @@ pub struct Refusals {
     inner: Mutex<RefusalsInner>,
     /// Pages whose origin recently failed waiting requests.
     pub recent: RecentFailures,
-    /// Renewals in the background without success.
-    pub renewals: RecentRenewals,
+    /// Background revalidations without success.
+    pub revalidation_pauses: RevalidationPauses,
     /// Cookies that routes remove although their applications set them.
     pub removed_cookies: RemovedCookies,
 }

@@ -1,6 +1,6 @@
 //! The state of all certificates, for operators: written by `server::tls` and `server::acme`, read by the admin.
 
-use larder_semantics::renewal::{ExpiryState, Validity};
+use larder_semantics::certificate_renewal::{ExpiryState, Validity};
 use larder_transport::tls::certificates::Certificate;
 use larder_transport::tls::unknown_names::UnknownNames;
 use std::cell::{Cell, RefCell};

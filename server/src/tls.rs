@@ -9,7 +9,7 @@ use larder_config::tls::TlsConfig as Settings;
 use larder_config::{Config, HostPattern, SiteConfig};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level};
-use larder_semantics::renewal::ExpiryState;
+use larder_semantics::certificate_renewal::ExpiryState;
 use larder_stdx::clock;
 use larder_transport::tls::certificates::Certificate;
 use larder_transport::tls::{NamePattern, ServerTls, TlsRules};

@@ -181,7 +181,7 @@ fn a_path_a_host_a_tag_and_an_id_are_subjects() {
     );
 }
 
-/// The sentence spoke of a renewal in the background, and the only change was one of the application.
+/// The sentence spoke of a background revalidation, and the only change was one of the application.
 #[test]
 fn an_expired_page_has_the_setting_that_its_sentence_speaks_of() {
     let origin = Origin::new(|_| "HTTP/1.1 200 OK\nCache-Control: max-age=2\nETag: \"a\"\n\nx".to_owned());

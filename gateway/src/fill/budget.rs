@@ -7,7 +7,7 @@ use larder_semantics::rate::RefusedFor;
 use std::rc::Rc;
 
 impl FillJob {
-    /// Charges the budget of the route with a request to the origin. A renewal in the background is charged to the client whose
+    /// Charges the budget of the route with a request to the origin. A background revalidation is charged to the client whose
     /// request started it: otherwise a client that requests stale pages reaches the origin without a bound.
     ///
     /// # Errors
@@ -17,7 +17,7 @@ impl FillJob {
         let fields = self.request.fields.view();
         let view = rewrite::view(&self.request, &fields, Some(&self.client), self.route.geo.as_deref());
         let charged = budget.charge(&view);
-        if charged.is_err() && self.is_renewal() {
+        if charged.is_err() && self.is_background_revalidation() {
             budget.note_exceeded(&self.gateway.counters); // No request waits for it that would count it.
         }
         charged

@@ -319,7 +319,8 @@ impl FillJob {
         seconds: u32,
     ) -> TierLookupResult {
         let most = self.gateway.remembers_misses(&self.route.policy);
-        let may_part = held.is_none() && !self.is_renewal() && self.below == TierLookup::First;
+        let may_part =
+            held.is_none() && !self.is_background_revalidation() && self.below == TierLookup::First;
         if says == Unshared::Answer || most == 0 || !may_part {
             return self.on_our_turn(held, None);
         }
@@ -340,8 +341,8 @@ impl FillJob {
         }
     }
 
-    /// A response served stale is renewed in the background, by the node that has the lease.
-    pub fn renew_in_background(self, stored: StoredArc, turn: Option<RecomputeTurn>) {
+    /// A response served stale is revalidated in the background, by the node that has the lease.
+    pub fn revalidate_in_background(self, stored: StoredArc, turn: Option<RecomputeTurn>) {
         let lease = match turn {
             Some(RecomputeTurn::Ours(lease)) => Some(lease),
             Some(RecomputeTurn::Free) => None,
@@ -350,14 +351,14 @@ impl FillJob {
         if matches!(stored.meta.freshness(clock::wall()), Freshness::Fresh { .. }) {
             return;
         }
-        let (gateway, flight) = (self.gateway.clone(), self.renewal_of(&stored));
+        let (gateway, flight) = (self.gateway.clone(), self.revalidation_of(&stored));
         let fetch = fetch_of(&stored);
         let (below, purpose, local, stages) =
-            (TierLookup::Skip, FillPurpose::Renewal, Rc::default(), FillStages::default());
+            (TierLookup::Skip, FillPurpose::Revalidation, Rc::default(), FillStages::default());
         let lease = Cell::new(lease);
         let reason = FillReason::new(MissReason::Refresh);
         let job =
             FillJob { stored: Some(stored), fetch, below, purpose, reason, local, stages, lease, ..self };
-        gateway.validate_in_background(job, flight);
+        gateway.start_revalidation(job, flight);
     }
 }

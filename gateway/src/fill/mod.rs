@@ -4,6 +4,7 @@
 //! A request that may not be shared is a fill with one reader: it runs the same steps itself, up to where its response is stored or
 //! forwarded. The steps are in `machine`; each is in the file of its name.
 
+mod background_revalidation;
 mod budget;
 mod decide;
 mod disk;
@@ -15,7 +16,6 @@ pub mod machine;
 pub(crate) mod miss_reason;
 mod origin;
 pub(crate) mod pressure;
-mod renewal;
 mod storability;
 mod store;
 mod supersede;
@@ -104,9 +104,9 @@ pub(crate) enum TierLookup {
 pub(crate) enum FillPurpose {
     /// The response to a request that waits for it.
     Response,
-    /// A stored response that has been served is renewed in the background: no request waits, and the fill continues
+    /// A stored response that has been served is revalidated in the background: no request waits, and the fill continues
     /// without readers (stale-while-revalidate).
-    Renewal,
+    Revalidation,
 }
 
 /// The kind of a fetch.
@@ -472,7 +472,7 @@ impl FillRun {
 
     fn waiters(&self) -> Waiters<'_> {
         match &self.readers {
-            _ if self.job.is_renewal() => Waiters::Unconditional,
+            _ if self.job.is_background_revalidation() => Waiters::Unconditional,
             Readers::Shared(writer) => Waiters::Readers(writer),
             Readers::One { .. } => Waiters::Client(&self.job.local),
             Readers::None => Waiters::Unconditional,
@@ -537,7 +537,7 @@ impl FillRun {
             spent: SpentLifetime::No,
         };
         let has_no_body = in_place.is_some();
-        *job.local.in_place.borrow_mut() = in_place.filter(|_| !job.is_renewal());
+        *job.local.in_place.borrow_mut() = in_place.filter(|_| !job.is_background_revalidation());
         writer.head(FillHead::Private(Arc::new(head)), false);
         if has_no_body {
             arrived.source.leave().await;
@@ -551,7 +551,7 @@ impl FillRun {
 
     /// `Finish`: tells the readers the result, where they have not seen it.
     fn finish(self) {
-        self.note_renewal();
+        self.note_revalidation();
         let Readers::Shared(mut writer) = self.readers else { return };
         match self.outcome {
             // Dropping the writer tells its readers, if there are any.
@@ -559,7 +559,7 @@ impl FillRun {
             FillOutcome::Found(stored, tier, turn) => {
                 writer.head(FillHead::Found(stored.clone(), tier), false);
                 writer.finish(FillEnd::Complete(None));
-                self.job.renew_in_background(stored, turn);
+                self.job.revalidate_in_background(stored, turn);
             }
             FillOutcome::OverBudget => {
                 // Other clients have budgets of their own.
@@ -588,8 +588,8 @@ impl FillRun {
 }
 
 impl FillJob {
-    pub fn is_renewal(&self) -> bool {
-        self.purpose == FillPurpose::Renewal
+    pub fn is_background_revalidation(&self) -> bool {
+        self.purpose == FillPurpose::Revalidation
     }
 
     fn fail(&self, mut writer: FillWriter, head: FillHead) {

@@ -51,8 +51,11 @@ impl FillRun {
                     () = writer.without_readers() => return,
                 }
             } else {
-                let waiters =
-                    if job.is_renewal() { Waiters::Unconditional } else { Waiters::Readers(&writer) };
+                let waiters = if job.is_background_revalidation() {
+                    Waiters::Unconditional
+                } else {
+                    Waiters::Readers(&writer)
+                };
                 let next = job.unless_given_up(source, waiters, source.next()).await;
                 let Some(next) = next else { return };
                 next

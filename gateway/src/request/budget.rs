@@ -36,13 +36,13 @@ impl Machine<'_, '_> {
         self.fails(OwnError::OverBudget)
     }
 
-    /// Starts the renewal of the stale response that this request gets, within the budget of the client.
-    pub fn renew_in_background(&self, flight: KeyHash) {
+    /// Starts the revalidation of the stale response that this request gets, within the budget of the client.
+    pub fn revalidate_in_background(&self, flight: KeyHash) {
         if self.input.is_over_budget() {
             return self.input.note_over_budget();
         }
-        let job = self.job(FetchKind::Validation, TierLookup::First, FillPurpose::Renewal);
-        self.input.gateway.validate_in_background(job, flight);
+        let job = self.job(FetchKind::Validation, TierLookup::First, FillPurpose::Revalidation);
+        self.input.gateway.start_revalidation(job, flight);
     }
 }
 

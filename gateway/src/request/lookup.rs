@@ -77,7 +77,7 @@ impl Machine<'_, '_> {
             Reuse::ServeWhileRevalidating => {
                 // One node renews a response of the fleet: by the fill that found it, or by another's.
                 if self.found.tier != AnsweringTier::Fleet {
-                    self.renew_in_background(flight);
+                    self.revalidate_in_background(flight);
                 }
                 self.serve_found(now)
             }

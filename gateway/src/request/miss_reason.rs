@@ -37,7 +37,7 @@ impl Machine<'_, '_> {
             } else {
                 None
             },
-            is_background: purpose == FillPurpose::Renewal,
+            is_background: purpose == FillPurpose::Revalidation,
         })
     }
 

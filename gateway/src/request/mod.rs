@@ -471,7 +471,7 @@ impl<'c> Machine<'_, 'c> {
             local: self.starter.clone(),
             stages: match purpose {
                 FillPurpose::Response => self.input.stages.of_fill(),
-                FillPurpose::Renewal => FillStages::default(),
+                FillPurpose::Revalidation => FillStages::default(),
             },
             script: OnceCell::new(),
             lease: Cell::new(None),

@@ -7,8 +7,8 @@ use super::facts::{CertificateFact, CountFacts, HealthFacts};
 use super::held::HeldConditions;
 use super::table::{FindingKind, LIMITS};
 use super::{Minute, PageErrors};
+use crate::certificate_renewal::ExpiryState;
 use crate::date;
-use crate::renewal::ExpiryState;
 use larder_stdx::clock::WallTime;
 use std::collections::HashSet;
 

@@ -2,7 +2,7 @@
 
 use super::samples::RecordedFacts;
 use super::table::{CLIENT_LIMITS, LIMITS};
-use crate::renewal::{ExpiryState, Validity};
+use crate::certificate_renewal::{ExpiryState, Validity};
 use std::sync::Arc;
 
 /// All facts at one time.

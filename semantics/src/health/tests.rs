@@ -4,7 +4,7 @@ mod fleet;
 mod refusals;
 mod traffic;
 
-use crate::renewal::{ExpiryState, Validity};
+use crate::certificate_renewal::{ExpiryState, Validity};
 
 /// 02:46:11 UTC on 6 November 1994.
 const NOW: u64 = 784_089_971;

@@ -10,8 +10,8 @@ use super::{AcmeContext, AcmeFailure, FailureKind, own, unbroken, wall};
 use crate::certificate_registry::ManagedCertificate;
 use larder_config::tls::{AcmeAuthority, AcmeConfig};
 use larder_observe::log::Level;
+use larder_semantics::certificate_renewal::{self, RenewalDecision, Validity};
 use larder_semantics::date;
-use larder_semantics::renewal::{self, RenewalDecision, Validity};
 use larder_stdx::clock::WallTime;
 use larder_transport::tls::ServerTls;
 use std::cell::{Cell, RefCell};
@@ -47,7 +47,7 @@ impl ManagedName {
     }
 
     fn decide(&mut self, now: i64) -> RenewalDecision {
-        renewal::decide(self.renewal(), self.state.pause.current(now), now)
+        certificate_renewal::decide(self.renewal(), self.state.pause.current(now), now)
     }
 }
 
@@ -239,7 +239,8 @@ impl Attempts {
         if got.validity.renewal() <= now {
             // Only a wrong clock makes a new certificate due: it is not requested in a loop.
             let third = u64::try_from((got.validity.until - got.validity.from) / 3).unwrap_or(0);
-            (state.pause.paused_from, state.pause.pause) = (now, third.max(renewal::pause(1, None, 0)));
+            (state.pause.paused_from, state.pause.pause) =
+                (now, third.max(certificate_renewal::pause(1, None, 0)));
             state.error =
                 "the certificate is outdated by the clock of this machine; correct the clock".to_owned();
         }

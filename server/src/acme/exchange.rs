@@ -7,7 +7,7 @@ use super::order;
 use super::wall;
 use larder_config::tls::AcmeConfig;
 use larder_observe::log::Level;
-use larder_semantics::renewal::Validity;
+use larder_semantics::certificate_renewal::Validity;
 use larder_transport::tls::certificates::Certificate;
 
 /// The interval at which certificates are given to the other nodes again, seconds: memcached may forget them.

@@ -11,7 +11,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use larder_semantics::renewal::{self, AttemptPause};
+use larder_semantics::certificate_renewal::{self, AttemptPause};
 use larder_stdx::error::plain;
 use larder_transport::tls::certificates::Certificate;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -62,7 +62,8 @@ impl StoredPause {
     /// Notes another failure; `requested` is the pause that the CA asks for.
     pub fn fail(&mut self, requested: Option<u64>, now: i64) {
         self.failures = self.failures.saturating_add(1);
-        (self.paused_from, self.pause) = (now, renewal::pause(self.failures, requested, random()));
+        (self.paused_from, self.pause) =
+            (now, certificate_renewal::pause(self.failures, requested, random()));
     }
 
     /// The pause. If the clock was set back, it starts now.

@@ -1,7 +1,7 @@
 //! Automatic certificates (ACME, RFC 8555): one certificate for each name of `tls.acme`. One task of the main thread requests and renews them,
 //! and stores them in a folder; `server::tls` reads them from there. Requests of clients never wait for it.
 //!
-//! The times are decided in `larder_semantics::renewal`, the steps of an order are in `order`.
+//! The times are decided in `larder_semantics::certificate_renewal`, the steps of an order are in `order`.
 
 mod attempts;
 mod authority;

@@ -13,7 +13,7 @@ use instant_acme::{
     OrderStatus, RetryPolicy,
 };
 use larder_config::tls::AcmeChallenge;
-use larder_semantics::renewal::Validity;
+use larder_semantics::certificate_renewal::Validity;
 use larder_transport::tls::ServerTls;
 use larder_transport::tls::certificates::Certificate;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};

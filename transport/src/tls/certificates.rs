@@ -2,8 +2,8 @@
 
 use super::ocsp;
 use super::unknown_names::UnknownNames;
+use larder_semantics::certificate_renewal::Validity;
 use larder_semantics::date;
-use larder_semantics::renewal::Validity;
 use larder_stdx::clock::WallTime;
 use larder_stdx::error::plain;
 use rustls::SupportedCipherSuite;

@@ -1,4 +1,4 @@
-//! Renewals in the background that left the stored response stale, for a few seconds: a stale page with many hits is not requested
+//! Background revalidations that left the stored response stale, for a few seconds: a stale page with many hits is not requested
 //! from an application that fails, or refuses it, by each of them.
 
 use larder_stdx::clock::Monotonic;
@@ -15,23 +15,23 @@ pub(crate) const PAUSE: u64 = 5000;
 /// The most pages that are kept; beyond, the oldest is dropped.
 const CAPACITY: usize = 4096;
 
-/// The unsuccessful renewals of the last [`PAUSE`].
+/// The unsuccessful revalidations of the last [`PAUSE`].
 #[derive(Default)]
-pub struct RecentRenewals {
-    known: Mutex<KnownRenewals>,
+pub struct RevalidationPauses {
+    known: Mutex<KnownPauses>,
     count: AtomicUsize,
 }
 
 #[derive(Default)]
-struct KnownRenewals {
+struct KnownPauses {
     /// Until when each is kept, milliseconds of the monotonic clock.
     until: HashMap<u128, u64, BuildHasherDefault<IdentityHasher>>,
     /// Oldest first.
     order: VecDeque<u128>,
 }
 
-impl RecentRenewals {
-    /// Records that a page is as stale as before its renewal.
+impl RevalidationPauses {
+    /// Records that a page is as stale as before its revalidation.
     pub(crate) fn note(&self, flight: KeyHash, now: Monotonic) {
         let Ok(mut known) = self.known.lock() else { return };
         known.drop_ended(now);
@@ -59,7 +59,7 @@ impl RecentRenewals {
     }
 }
 
-impl KnownRenewals {
+impl KnownPauses {
     fn drop_ended(&mut self, now: Monotonic) {
         while let Some(oldest) = self.order.front()
             && self.until.get(oldest).is_none_or(|it| *it <= now.0)
@@ -75,32 +75,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_renewal_is_remembered_until_its_pause_ends() {
-        let renewals = RecentRenewals::default();
+    fn a_failed_revalidation_is_remembered_until_its_pause_ends() {
+        let pauses = RevalidationPauses::default();
         let (one, other) = (KeyHash(1), KeyHash(2));
-        assert!(!renewals.has(one, Monotonic(0)));
-        renewals.note(one, Monotonic(100));
-        assert!(renewals.has(one, Monotonic(99 + PAUSE)) && !renewals.has(other, Monotonic(100)));
-        assert!(!renewals.has(one, Monotonic(100 + PAUSE)));
-        assert_eq!(0, renewals.count.load(Relaxed));
+        assert!(!pauses.has(one, Monotonic(0)));
+        pauses.note(one, Monotonic(100));
+        assert!(pauses.has(one, Monotonic(99 + PAUSE)) && !pauses.has(other, Monotonic(100)));
+        assert!(!pauses.has(one, Monotonic(100 + PAUSE)));
+        assert_eq!(0, pauses.count.load(Relaxed));
     }
 
     #[test]
     fn a_page_that_is_noted_again_prolongs_no_other_pause() {
-        let renewals = RecentRenewals::default();
-        renewals.note(KeyHash(1), Monotonic(0));
-        renewals.note(KeyHash(2), Monotonic(0));
-        renewals.note(KeyHash(1), Monotonic(PAUSE - 1));
-        assert!(renewals.has(KeyHash(1), Monotonic(PAUSE)) && !renewals.has(KeyHash(2), Monotonic(PAUSE)));
+        let pauses = RevalidationPauses::default();
+        pauses.note(KeyHash(1), Monotonic(0));
+        pauses.note(KeyHash(2), Monotonic(0));
+        pauses.note(KeyHash(1), Monotonic(PAUSE - 1));
+        assert!(pauses.has(KeyHash(1), Monotonic(PAUSE)) && !pauses.has(KeyHash(2), Monotonic(PAUSE)));
     }
 
     #[test]
     fn the_oldest_goes() {
-        let renewals = RecentRenewals::default();
+        let pauses = RevalidationPauses::default();
         for page in 0..=CAPACITY as u128 {
-            renewals.note(KeyHash(page), Monotonic(0));
+            pauses.note(KeyHash(page), Monotonic(0));
         }
-        assert!(!renewals.has(KeyHash(0), Monotonic(1)) && renewals.has(KeyHash(1), Monotonic(1)));
-        assert_eq!(CAPACITY, renewals.count.load(Relaxed));
+        assert!(!pauses.has(KeyHash(0), Monotonic(1)) && pauses.has(KeyHash(1), Monotonic(1)));
+        assert_eq!(CAPACITY, pauses.count.load(Relaxed));
     }
 }
