@@ -6,7 +6,7 @@ use super::parameters::{Parameter, one_of};
 use super::{Admin, AdminRequest, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters};
 use larder_origin::OriginState;
-use larder_server::privileges::ProcessPrivileges;
+use larder_server::process_privileges::ProcessPrivileges;
 use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes, ScopeSums};
 use larder_stdx::clock;
 use larder_store::disk;

@@ -352,7 +352,7 @@ pub struct RouteConfig {
     /// Its access rules.
     pub access: access::AccessConfig,
     /// The bound on its requests to the origin.
-    pub budget: Option<larder_semantics::budget::BudgetSettings>,
+    pub budget: Option<larder_semantics::miss_budget::BudgetSettings>,
     /// Its permission to purge.
     pub purge: tiers::PurgeAccess,
     /// The sampling rate: one in this many requests is traced; 0 is none.

@@ -7,7 +7,7 @@
 //! (`encoding_choice.rs`), `respond` is `send_as_stored` and `head` (`request/deliver.rs`).
 
 use crate::cache_key;
-use crate::certificate;
+use crate::client_cert;
 use crate::coding;
 use crate::request_cookies;
 use crate::request_headers;
@@ -70,7 +70,7 @@ impl Gateway {
         let facts = RequestFacts::read(head.method, head.fields);
         if facts.range.is_some()
             || request_headers::has_nominated(head.fields)
-            || certificate::must_change_fields(route, client, head.fields)
+            || client_cert::must_change_fields(route, client, head.fields)
             || request_headers::bypass(&route.policy, &facts, head.target, head.fields).is_some()
         {
             return None;

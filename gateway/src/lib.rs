@@ -3,10 +3,10 @@
 
 mod application;
 mod assemble;
-pub mod budget;
 pub mod buffered;
 mod cache_key;
-pub mod certificate;
+mod cache_rules;
+pub mod client_cert;
 pub mod coding;
 mod drawing;
 mod encoding_choice;
@@ -17,6 +17,7 @@ pub mod file_orders;
 pub mod fill;
 mod location;
 mod lower_tiers;
+pub mod miss_budget;
 pub mod own_page;
 pub mod protocol_upgrade;
 mod recent_failures;
@@ -29,7 +30,6 @@ pub mod request_id;
 mod revalidation_pauses;
 pub mod rewrite;
 pub mod route;
-mod rules;
 mod served_part;
 mod set_cookie;
 pub mod source;

@@ -1,10 +1,10 @@
 //! One worker's gateway: the store, the counters, and the policy and origins of each route.
 
-use crate::budget::MissBudget;
 use crate::buffered::BufferedBodies;
 use crate::coding::pool::Coders;
 use crate::file_orders::FileOrderSettings;
 use crate::lower_tiers::{LowerTiers, SharedUses};
+use crate::miss_budget::MissBudget;
 use crate::protocol_upgrade::Upgrades;
 use crate::refusals::Refusals;
 use crate::rewrite::RewriteSettings;

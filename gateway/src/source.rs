@@ -5,8 +5,8 @@ mod coded;
 
 pub(crate) use coded::{CodedBody, CoderRoom};
 
-use crate::budget::OriginClock;
 use crate::file_orders;
+use crate::miss_budget::OriginClock;
 use bytes::Bytes;
 use larder_counters::RouteScope;
 use larder_origin::{ClientPart, Exchange, OriginError, PermitWanted, ReasonTally};

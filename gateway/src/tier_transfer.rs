@@ -2,9 +2,9 @@
 //! `Disk` and `Fleet` of a fill (`fill/disk.rs`, `fill/fleet.rs`) decide when a tier is asked, and how its response is used.
 
 use crate::assemble::assemble;
+use crate::cache_rules;
 use crate::coding;
 use crate::route::{self, Gateway, GatewayRoute, PurgeSending};
-use crate::rules;
 use larder_semantics::cookies::CookieLines;
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
@@ -337,7 +337,7 @@ fn permitted(
     let mut facts = RequestFacts::read("GET", &asked);
     facts.cookies = CookieLines::Absent;
     let view = fields.view();
-    let policy = rules::of_response(policy, request, meta.status, &view);
+    let policy = cache_rules::of_response(policy, request, meta.status, &view);
     let (sent, came) = (meta.request_time, meta.response_time);
     match storable::decide(&facts, meta.status, &view, policy, sent, came, &mut Silent) {
         Storable::Store => Some(stored::stored_fields(&view, policy, came)),

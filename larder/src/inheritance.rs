@@ -1,7 +1,7 @@
 //! The parts that a process has from the one that started it: sockets of a service manager, or a larder that it is to replace.
 
 use crate::upgrade::new_process::{self, Predecessor};
-use crate::{path_rules, service_manager};
+use crate::{landlock_rules, service_manager};
 use larder_server::inherited::InheritedSockets;
 use std::os::unix::net::UnixStream;
 
@@ -40,7 +40,7 @@ impl Inheritance {
         match Predecessor::of_environment()? {
             None => Ok(Self { sockets: service_manager::passed_sockets()?, predecessor: None }),
             predecessor => {
-                path_rules::inherit();
+                landlock_rules::inherit();
                 Ok(Self { sockets: InheritedSockets::none(), predecessor })
             }
         }

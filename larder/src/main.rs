@@ -3,7 +3,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)] // They panic if the reader of the output has gone.
 
 use larder::inheritance::Inheritance;
-use larder::{path_rules, supervisor};
+use larder::{landlock_rules, supervisor};
 use larder_commands::cli::{self, Command, Output, PurgeCommand};
 use larder_commands::terminal::{Screen, warn};
 use larder_commands::{
@@ -264,7 +264,7 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
         reporter.log(sentence.trim_end());
         fail(NOT_STARTED, sentence)
     };
-    if let Err(sentence) = path_rules::check(&plan, path_rules::RuleCheck::Upgrade) {
+    if let Err(sentence) = landlock_rules::check(&plan, landlock_rules::RuleCheck::Upgrade) {
         return fail(&sentence);
     }
     let watch = plan.file().map(supervisor::ConfigWatch::new);

@@ -6,7 +6,7 @@ use larder_config::Config;
 use larder_config::plan::Plan;
 use larder_config::service_user::{Account, ServiceUser};
 use larder_observe::log::{ErrorLog, Level};
-use larder_server::privileges::ProcessPrivileges;
+use larder_server::process_privileges::ProcessPrivileges;
 use larder_stdx::error::plain;
 use larder_transport::listener::Listen;
 use nix::unistd::{Gid, Uid, initgroups, setgroups, setresgid, setresuid};

@@ -1,7 +1,7 @@
 //! A reload: everything that can fail is done before anything is changed; keys that require a start are named.
 
 use crate::start::{Running, audit_target, cannot, open_site_logs};
-use crate::{path_rules, privileges};
+use crate::{landlock_rules, privileges};
 use larder_admin::Admin;
 use larder_config::files_in_force::FilesInForce;
 use larder_config::{Config, Problem};
@@ -35,7 +35,7 @@ impl Running {
     }
 
     fn prepare_as_user(&self, admin: Option<&Admin>) -> Result<Prepared, String> {
-        path_rules::check(&self.plan, path_rules::RuleCheck::Reload)?;
+        landlock_rules::check(&self.plan, landlock_rules::RuleCheck::Reload)?;
         let old = self.orders.borrow().clone();
         let new = self.plan.load_over(&FilesInForce::of(&old.live.config)).map_err(|it| it.to_string())?;
         let (new, waiting) = new.keep_from(&old.live.config);

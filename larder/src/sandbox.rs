@@ -1,8 +1,8 @@
 //! The restrictions of `sandbox`: system calls and paths, before a second thread exists. A kernel that lacks one of them is a warning.
 
-use crate::path_rules::{self, PathRestriction};
+use crate::landlock_rules::{self, PathRestriction};
 use crate::privileges::PrivilegeChange;
-use crate::system_calls;
+use crate::seccomp;
 use crate::upgrade::program;
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -25,10 +25,10 @@ pub fn enter(config: &Config, plan: &Plan, change: &PrivilegeChange, replaces: b
         Sandbox::On if !replaces => {}
         Sandbox::Auto | Sandbox::On | Sandbox::Off => return None,
     }
-    let paths = path_rules::restrict(config, plan, program::of_this_process());
+    let paths = landlock_rules::restrict(config, plan, program::of_this_process());
     // Without it a process without privileges may have no filter.
     let unfiltered = match rustix::thread::set_no_new_privs(true) {
-        Ok(()) => system_calls::refuse().err(),
+        Ok(()) => seccomp::refuse().err(),
         Err(error) => Some(larder_stdx::error::plain(&error.into())),
     };
     Some(SandboxEntry { unfiltered, paths })

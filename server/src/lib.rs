@@ -25,7 +25,7 @@ pub mod node_registry;
 pub mod overlay;
 pub mod own_answer;
 mod own_certificate;
-pub mod privileges;
+pub mod process_privileges;
 pub mod purge;
 pub mod purge_receipt;
 pub mod resident;

@@ -16,10 +16,10 @@ use super::sql::{self, WorkerDatabases};
 use larder_config::{Config, HostPattern, OriginHost, OriginMember, Service, SiteConfig};
 use larder_counters::Counters;
 use larder_files::{Root, ScriptRoot};
-use larder_gateway::budget::MissBudget;
 use larder_gateway::buffered::BufferedBodies;
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::file_orders::{FileOrderSettings, NotSentReport};
+use larder_gateway::miss_budget::MissBudget;
 use larder_gateway::{GatewayRoute, HostSent};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_origin::{

@@ -4,7 +4,7 @@
 use crate::local_redirect::{self, Redirected, RequestHop};
 use larder_config::Clients;
 use larder_gateway::stages::{RequestObservation, Stages};
-use larder_gateway::{Gateway, GatewayEnd, LocalRedirect, certificate, request_id};
+use larder_gateway::{Gateway, GatewayEnd, LocalRedirect, client_cert, request_id};
 use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome, Timed};
 use larder_semantics::field::{self, Field};
@@ -637,6 +637,6 @@ fn tell_certificate(target: &RouteTarget, request: &mut Rc<Request>, client: &Cl
     if let RouteTarget::Proxy(route) = target
         && route.tells_certificate
     {
-        certificate::add_fields(&mut Rc::make_mut(request).fields, client);
+        client_cert::add_fields(&mut Rc::make_mut(request).fields, client);
     }
 }

@@ -1,7 +1,7 @@
 //! Keys of access. The types of rows are in `super`.
 
 use super::*;
-use larder_semantics::budget::BudgetClass;
+use larder_semantics::miss_budget::BudgetClass;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Key] = &[

@@ -1,7 +1,7 @@
 //! The budget of misses.
 
 use super::*;
-use larder_semantics::budget::BudgetClass;
+use larder_semantics::miss_budget::BudgetClass;
 
 #[test]
 fn a_budget_of_a_site_is_shared_by_its_routes() {

@@ -3,10 +3,10 @@
 
 use super::CacheVerdict;
 use crate::cache_key;
+use crate::cache_rules;
 use crate::refusals::{Audience, RefusedStorage};
 use crate::request_headers::{self, Bypass};
 use crate::route::{Gateway, GatewayRoute};
-use crate::rules;
 use larder_semantics::advice::{CredentialOf, NamedCredential, PageAudience};
 use larder_semantics::cookie_pairs::in_list;
 use larder_semantics::cookies;
@@ -208,7 +208,7 @@ fn refusal(
     asked: &Request,
 ) -> Option<(NotStorable, Meta, RequestCredentials)> {
     let (request, response) = (last.request.view(), last.response.view());
-    let policy = rules::of_response(&route.policy, asked, last.status, &response);
+    let policy = cache_rules::of_response(&route.policy, asked, last.status, &response);
     let (sent, got) = (last.request_time, last.response_time);
     let authority = cache_key::normal(asked.scheme, &asked.authority);
     let facts =

@@ -8,6 +8,7 @@ mod proposal;
 pub mod trial;
 
 use crate::cache_key;
+use crate::cache_rules;
 use crate::coding;
 pub use crate::own_page::{NOT_PASSED, error_sentence};
 use crate::protocol_upgrade;
@@ -16,7 +17,6 @@ use crate::request_cookies;
 use crate::request_headers::{self, Bypass};
 use crate::rewrite::{self, LEAVES};
 use crate::route::{Gateway, GatewayRoute};
-use crate::rules;
 use crate::served_part;
 use change::ChangedRequest;
 use larder_origin::OriginError;
@@ -428,7 +428,7 @@ fn rule_of(stored: Option<&StoredArc>, route: &GatewayRoute, request: &Request) 
     let mut record = RuleRecord::default();
     let Some(stored) = stored else { return record };
     let fields = stored.fields();
-    let policy = rules::of_response(&route.policy, request, stored.meta.status, &fields.view());
+    let policy = cache_rules::of_response(&route.policy, request, stored.meta.status, &fields.view());
     if let Some(rule) = &policy.rule {
         let ttl = policy.override_ttl.filter(|_| rule.sets_ttl);
         let ttl = ttl.map_or(String::new(), |it| format!(": ttl = {it} s"));
@@ -442,7 +442,7 @@ fn rule_of(stored: Option<&StoredArc>, route: &GatewayRoute, request: &Request) 
 /// Names the rule of the route as the source of a lifetime that is its `ttl`.
 fn name_rule(stored: &StoredArc, route: &GatewayRoute, request: &Request, record: &mut RuleRecord) {
     let fields = stored.fields();
-    let policy = rules::of_response(&route.policy, request, stored.meta.status, &fields.view());
+    let policy = cache_rules::of_response(&route.policy, request, stored.meta.status, &fields.view());
     let Some(rule) = policy.rule.as_ref().filter(|it| it.sets_ttl) else { return };
     let source = LifetimeSource::Override;
     if stored.meta.lifetime.source != source {
@@ -543,7 +543,7 @@ fn refusal(
     }
     let (request, response) = (refused.request.view(), refused.response.view());
     let mut record = RuleRecord::default();
-    let policy = rules::of_response(&route.policy, asked, refused.status, &response);
+    let policy = cache_rules::of_response(&route.policy, asked, refused.status, &response);
     let authority = cache_key::normal(asked.scheme, &asked.authority);
     let facts = RequestFacts::read(&refused.method, &request).with_uri(
         asked.scheme.name(),

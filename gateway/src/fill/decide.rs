@@ -6,8 +6,8 @@ use super::storability::{self, StorabilityCheck};
 use super::{ArrivedHead, Disposition, FillJob, FillOutcome, FillRun, OriginRequestKind, Readers};
 use crate::assemble::contents;
 use crate::cache_key;
+use crate::cache_rules;
 use crate::request_headers;
-use crate::rules;
 use crate::stages;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
@@ -115,7 +115,8 @@ impl FillJob {
     pub(super) fn meta_of(&self, arrived: &ArrivedHead) -> Meta {
         let (asked, came) = (arrived.request_time, arrived.response_time);
         let fields = arrived.response.fields.view();
-        let policy = rules::of_response(&self.route.policy, &self.request, arrived.response.status, &fields);
+        let policy =
+            cache_rules::of_response(&self.route.policy, &self.request, arrived.response.status, &fields);
         Meta::of(arrived.response.status, &fields, policy, asked, came)
     }
 

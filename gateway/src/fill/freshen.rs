@@ -4,9 +4,9 @@
 use super::machine::FillStep;
 use super::{ArrivedHead, FillJob, FillOutcome, FillRun};
 use crate::assemble::assemble;
+use crate::cache_rules;
 use crate::coding;
 use crate::request_headers;
-use crate::rules;
 use larder_semantics::freshen::{self, AfterFreshen, HeadSays};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored;
@@ -72,7 +72,8 @@ impl FillJob {
         new.exchanged = arrived.exchanged;
         let new = self.gateway.store.ram_form(new);
         let kept = new.fields();
-        let policy = rules::of_response(&self.route.policy, &self.request, new.meta.status, &kept.view());
+        let policy =
+            cache_rules::of_response(&self.route.policy, &self.request, new.meta.status, &kept.view());
 
         let request = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &request);
@@ -104,7 +105,8 @@ impl FillJob {
         let (request_time, response_time) = (arrived.request_time, arrived.response_time);
         // The rule of the stored response: a 304 repeats its fields.
         let held = old.fields();
-        let policy = rules::of_response(&self.route.policy, &self.request, old.meta.status, &held.view());
+        let policy =
+            cache_rules::of_response(&self.route.policy, &self.request, old.meta.status, &held.view());
         let (mut fields, meta) =
             freshen::apply(&old.fields(), &old.meta, &update, policy, request_time, response_time);
         if update.iter().any(|it| it.is("via")) {

@@ -5,7 +5,6 @@
 //! forwarded. The steps are in `machine`; each is in the file of its name.
 
 mod background_revalidation;
-mod budget;
 mod decide;
 mod disk;
 mod fleet;
@@ -13,6 +12,7 @@ mod freshen;
 mod interim;
 mod large;
 pub mod machine;
+mod miss_budget;
 pub(crate) mod miss_reason;
 mod origin;
 pub(crate) mod pressure;

@@ -4,9 +4,9 @@
 use super::machine::FillStep;
 use super::{ArrivedHead, FetchKind, FillJob, FillOutcome, FillRun, Readers, Waiters, pressure};
 use crate::application;
-use crate::budget::OriginClock;
 use crate::file_orders;
 use crate::location;
+use crate::miss_budget::OriginClock;
 use crate::protocol_upgrade::UpgradeRequest;
 use crate::request_cookies;
 use crate::request_headers::{self, OriginRequest};

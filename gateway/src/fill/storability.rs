@@ -1,9 +1,9 @@
 //! Whether a response that has arrived is kept: asks `semantics::storable`, counts and records a refusal.
 
 use super::ArrivedHead;
+use crate::cache_rules;
 use crate::refusals::RefusedStorage;
 use crate::route::{Gateway, GatewayRoute};
-use crate::rules;
 use larder_semantics::field::FieldList;
 use larder_semantics::flip;
 use larder_semantics::request::RequestFacts;
@@ -30,7 +30,8 @@ impl StorabilityCheck<'_> {
     /// for `explain`.
     pub fn decide(&self, arrived: &ArrivedHead) -> Storable {
         let fields = arrived.all_fields();
-        let policy = rules::of_response(&self.route.policy, self.request, arrived.response.status, &fields);
+        let policy =
+            cache_rules::of_response(&self.route.policy, self.request, arrived.response.status, &fields);
         let verdict = storable::decide(
             self.facts,
             arrived.response.status,

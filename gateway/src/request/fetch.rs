@@ -3,6 +3,7 @@
 use super::deliver::{Delivery, FileResponse};
 use super::machine::Step;
 use super::{Coalescing, FetchPlan, LowerTierState, MAX_LOOKUPS, Machine, OwnError, RequestInput, wait};
+use crate::cache_rules;
 use crate::file_orders::InPlaceOfBody;
 use crate::fill::TierLookup;
 use crate::fill::machine::FillStep;
@@ -10,7 +11,6 @@ use crate::fill::{
     ArrivedHead, ClientPresence, FetchKind, FillOutcome, FillPurpose, FillRun, OriginRequestKind,
 };
 use crate::request_headers;
-use crate::rules;
 use crate::stages::RequestStage;
 use larder_origin::OriginError;
 use larder_semantics::cache_status::CacheReport;
@@ -244,7 +244,7 @@ impl Machine<'_, '_> {
     /// clients in other codings, this client included.
     fn use_get_fields(&self, status: u16, fields: &mut FieldList) {
         let view = fields.view();
-        let policy = rules::of_response(&self.input.route.policy, self.input.request, status, &view);
+        let policy = cache_rules::of_response(&self.input.route.policy, self.input.request, status, &view);
         if transcode::plan(status, &view, length_of(&view), policy).is_none() {
             return;
         }
@@ -262,7 +262,7 @@ impl RequestInput<'_, '_> {
     /// Whether the response to the GET of a HEAD would be stored.
     fn keeps_get(&self, arrived: &ArrivedHead) -> bool {
         let (status, view) = (arrived.response.status, arrived.response.fields.view());
-        let policy = rules::of_response(&self.route.policy, self.request, status, &view);
+        let policy = cache_rules::of_response(&self.route.policy, self.request, status, &view);
         let facts = RequestFacts { method: "GET", ..self.facts.clone() };
         let (asked, came) = (arrived.request_time, arrived.response_time);
         let verdict = storable::decide(&facts, status, &view, policy, asked, came, &mut Silent);

@@ -2,7 +2,6 @@
 //! one struct for each step that sets it, and the loop over the steps (`machine` has their order). `deliver` sends responses,
 //! `fill` has the fill's own work, and `semantics` decides what may be cached.
 
-mod budget;
 mod buffer;
 mod decode;
 pub(crate) mod deliver;
@@ -12,6 +11,7 @@ mod fetch;
 pub(crate) mod fill_reader;
 mod lookup;
 pub mod machine;
+mod miss_budget;
 mod miss_reason;
 mod pass;
 pub(crate) mod pressure;

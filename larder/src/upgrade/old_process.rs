@@ -9,7 +9,7 @@ use super::{
     ASKS_FOR_OPERATOR_STATE, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, REPORTS_END, STARTED_BY,
     SocketRow, quic,
 };
-use crate::path_rules;
+use crate::landlock_rules;
 use larder_server::addresses::OpenAddresses;
 use larder_server::purge::PurgeQueue;
 use larder_server::purge::peer::{PassedPurge, PurgePeer};
@@ -115,9 +115,9 @@ impl NewProcess {
             command.env_remove(name);
         }
         command.env(STARTED_BY, std::process::id().to_string());
-        match path_rules::to_hand_over() {
-            Some(rules) => command.env(path_rules::HANDED_OVER, rules),
-            None => command.env_remove(path_rules::HANDED_OVER),
+        match landlock_rules::to_hand_over() {
+            Some(rules) => command.env(landlock_rules::HANDED_OVER, rules),
+            None => command.env_remove(landlock_rules::HANDED_OVER),
         };
         let child = command.spawn();
         // The end of the other process is noticed only if this one does not hold its socket.
@@ -333,7 +333,7 @@ fn introduce(stream: &UnixStream, offered: &[OfferedSocket]) -> Result<Value, No
 }
 
 fn not_started(file: &Path, error: &std::io::Error) -> String {
-    let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied && path_rules::are_in_force();
+    let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied && landlock_rules::are_in_force();
     let remedy =
         if is_denied { "; a program at another place needs a restart of larder (sandbox)" } else { "" };
     format!("{} cannot be started: {}{remedy}.", file.display(), plain(error))

@@ -1,9 +1,9 @@
 //! The budget of a route in force (`access.budget`): a miss is charged when a request is sent to the origin, and the origin's time when
 //! its response has ended; never hits. A request beyond it gets the stored response, where that may be served stale, otherwise 429. Its
-//! classes are in `semantics::budget`.
+//! classes are in `semantics::miss_budget`.
 
 use larder_counters::{Counters, RouteScope};
-use larder_semantics::budget::{BudgetBound, BudgetSettings};
+use larder_semantics::miss_budget::{BudgetBound, BudgetSettings};
 use larder_semantics::rate::{RefusedFor, TICKS};
 use larder_semantics::request_view::RequestView;
 use larder_stdx::clock;

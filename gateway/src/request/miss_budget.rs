@@ -1,4 +1,4 @@
-//! Requests beyond the miss budget of their client (`crate::budget`): they read along with fetches of others, get a stale response, or
+//! Requests beyond the miss budget of their client (`crate::miss_budget`): they read along with fetches of others, get a stale response, or
 //! are refused.
 
 use super::deliver::Delivery;
@@ -8,8 +8,8 @@ use crate::fast_path;
 use crate::fill::TierLookup;
 use crate::fill::{FetchKind, FillPurpose};
 use crate::rewrite;
-use larder_semantics::budget::BudgetBound;
 use larder_semantics::cache_status::CacheReport;
+use larder_semantics::miss_budget::BudgetBound;
 use larder_semantics::rate::RefusedFor;
 use larder_stdx::clock;
 use larder_store::ram::KeyHash;

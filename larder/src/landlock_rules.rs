@@ -9,7 +9,7 @@ use larder_config::named_paths::NamedPath;
 use larder_config::plan::Plan;
 use larder_config::table::Takes;
 use larder_config::{Config, PathAccess, Problem, run_file, token};
-use larder_server::{privileges, tiers};
+use larder_server::{process_privileges, tiers};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
@@ -146,7 +146,7 @@ pub fn check(plan: &Plan, at: RuleCheck) -> Result<(), String> {
 }
 
 fn set(rules: PathRules) {
-    privileges::restricted_by(rules.abi);
+    process_privileges::restricted_by(rules.abi);
     let _ = IN_FORCE.set(rules);
 }
 

@@ -1,7 +1,7 @@
-//! A fill charges the miss budget of the client that started it when it asks the origin. The budget is in `crate::budget`.
+//! A fill charges the miss budget of the client that started it when it asks the origin. The budget is in `crate::miss_budget`.
 
 use super::FillJob;
-use crate::budget::OriginClock;
+use crate::miss_budget::OriginClock;
 use crate::rewrite;
 use larder_semantics::rate::RefusedFor;
 use std::rc::Rc;
