@@ -9,7 +9,7 @@ use fleet::pages::{assert_miss, get, get_as, hit, noise, page, put, text};
 use fleet::{key, patient, run};
 use larder_counters::Counters;
 use larder_store::fleet::{
-    FilledBy, Fleet, FleetKeys, FleetResult, FleetSettings, MemcachedProtocol, OversizePolicy, RecomputeTurn,
+    FilledBy, Fleet, FleetKeys, FleetResult, FleetSettings, LeaseState, MemcachedProtocol, OversizePolicy,
     Removed, Settled, Want,
 };
 use larder_store::{Store, StoredBody, ram, sample};
@@ -559,8 +559,8 @@ fn one_node_of_four_recomputes() {
         let mut wins = Vec::new();
         for node in &nodes {
             match get_as(node, url, &[], Want::Recompute).await {
-                FleetResult::Miss { turn: RecomputeTurn::Ours(win), .. } => wins.push((node, win)),
-                FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. } => {}
+                FleetResult::Miss { lease: LeaseState::Acquired(win), .. } => wins.push((node, win)),
+                FleetResult::Miss { lease: LeaseState::HeldElsewhere(_), .. } => {}
                 got => panic!("{got:?}"),
             }
         }
@@ -589,17 +589,17 @@ fn one_of_four_nodes_recomputes_an_expired_page() {
         let url = "http://a/";
         assert_eq!(Settled::Stored, put(&nodes[0], url, &expired("old")).await);
         assert!(
-            matches!(get(&nodes[0], url).await, FleetResult::Hit { turn: RecomputeTurn::Free, .. }),
+            matches!(get(&nodes[0], url).await, FleetResult::Hit { lease: LeaseState::NotNeeded, .. }),
             "who only looks takes no turn"
         );
         let mut wins = Vec::new();
         for node in &nodes {
             match get_as(node, url, &[], Want::Recompute).await {
-                FleetResult::Hit { found, turn: RecomputeTurn::Ours(win) } => {
+                FleetResult::Hit { found, lease: LeaseState::Acquired(win) } => {
                     assert_eq!(b"old"[..], found.body);
                     wins.push((node, win));
                 }
-                FleetResult::Hit { turn: RecomputeTurn::Theirs(_), .. } => {}
+                FleetResult::Hit { lease: LeaseState::HeldElsewhere(_), .. } => {}
                 got => panic!("{got:?}"),
             }
         }
@@ -611,14 +611,14 @@ fn one_of_four_nodes_recomputes_an_expired_page() {
         // Behind what was told and not waited for.
         assert_eq!(Removed::Everywhere, node.remove(b"http://other/").await);
         let (found, win) = match get_as(&nodes[3], url, &[], Want::Recompute).await {
-            FleetResult::Hit { found, turn: RecomputeTurn::Ours(win) } => (found, win),
+            FleetResult::Hit { found, lease: LeaseState::Acquired(win) } => (found, win),
             got => panic!("{got:?}"),
         };
         assert_eq!(b"old"[..], found.body);
         assert_eq!(Settled::Stored, put(&nodes[3], url, &text("new")).await);
         drop(win);
         let got = get_as(&nodes[0], url, &[], Want::Recompute).await;
-        assert!(matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }));
+        assert!(matches!(got, FleetResult::Hit { lease: LeaseState::NotNeeded, .. }));
         assert_eq!(b"new"[..], hit(got).body);
     });
 }
@@ -630,17 +630,17 @@ fn a_turn_that_comes_to_nothing_is_given_back() {
         async |a, b, _| {
             let url = "http://a/";
             let got = get_as(&a, url, &[], Want::Recompute).await;
-            assert!(matches!(got, FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }));
+            assert!(matches!(got, FleetResult::Miss { lease: LeaseState::Acquired(_), .. }));
             assert!(matches!(
                 get_as(&b, url, &[], Want::Recompute).await,
-                FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. }
+                FleetResult::Miss { lease: LeaseState::HeldElsewhere(_), .. }
             ));
             drop(got);
             // Behind what was told and not waited for.
             assert_eq!(Removed::Everywhere, a.remove(b"http://other/").await);
             assert!(matches!(
                 get_as(&b, url, &[], Want::Recompute).await,
-                FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }
+                FleetResult::Miss { lease: LeaseState::Acquired(_), .. }
             ));
         },
     );
@@ -651,7 +651,7 @@ fn a_lease_of_before_a_removal_does_not_fill_the_page() {
     pair(as_it_is, async |a, b, _| {
         let url = "http://a/";
         let got = get_as(&a, url, &[], Want::Recompute).await;
-        assert!(matches!(got, FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }));
+        assert!(matches!(got, FleetResult::Miss { lease: LeaseState::Acquired(_), .. }));
         assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
         assert_eq!(Settled::NotStored, put(&a, url, &text("from before")).await);
         drop(got);

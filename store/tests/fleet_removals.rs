@@ -8,7 +8,7 @@ use fleet::pages::{assert_miss, get, get_as, hit, page, put, text};
 use fleet::{key, patient, run};
 use larder_semantics::policy::Policy;
 use larder_store::fleet::{
-    Fleet, FleetQuery, FleetResult, FleetSettings, MemcachedProtocol, RecomputeTurn, Removed, Settled, Want,
+    Fleet, FleetQuery, FleetResult, FleetSettings, LeaseState, MemcachedProtocol, Removed, Settled, Want,
 };
 use larder_store::{FleetCopy, StoredBody};
 use std::rc::Rc;
@@ -82,9 +82,9 @@ fn a_node_without_the_lease_does_not_overwrite_a_removal() {
         |_| {},
         async |[a, b, c]| {
             let ours = fetch(a).await;
-            assert!(matches!(ours, FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }));
+            assert!(matches!(ours, FleetResult::Miss { lease: LeaseState::Acquired(_), .. }));
             // B waits in vain, and asks the origin itself.
-            assert!(matches!(fetch(b).await, FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. }));
+            assert!(matches!(fetch(b).await, FleetResult::Miss { lease: LeaseState::HeldElsewhere(_), .. }));
             assert_eq!(Removed::Everywhere, c.remove(URL.as_bytes()).await);
             assert_eq!(Settled::NotStored, put(b, URL, &text("old")).await);
             assert_miss(get(c, URL).await);
@@ -99,7 +99,7 @@ fn a_node_without_the_lease_may_write_first() {
         |_| {},
         async |[a, b, c]| {
             let ours = fetch(a).await;
-            assert!(matches!(fetch(b).await, FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. }));
+            assert!(matches!(fetch(b).await, FleetResult::Miss { lease: LeaseState::HeldElsewhere(_), .. }));
             assert_eq!(Settled::Stored, put(b, URL, &text("b's")).await);
             assert_eq!(Settled::NotStored, put(a, URL, &text("a's")).await);
             drop(ours);
@@ -173,10 +173,11 @@ fn after_a_removal_one_node_has_the_turn() {
                 for node in all {
                     turns.push(fetch(node).await);
                 }
-                let ours =
-                    |it: &&FleetResult| matches!(it, FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. });
+                let ours = |it: &&FleetResult| {
+                    matches!(it, FleetResult::Miss { lease: LeaseState::Acquired(_), .. })
+                };
                 let theirs = |it: &&FleetResult| {
-                    matches!(it, FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. })
+                    matches!(it, FleetResult::Miss { lease: LeaseState::HeldElsewhere(_), .. })
                 };
                 assert_eq!((1, 2), (turns.iter().filter(ours).count(), turns.iter().filter(theirs).count()));
                 // Given back, the next has it; and what was removed stays so.
@@ -225,13 +226,13 @@ fn a_page_written_between_two_lookups_is_kept() {
                 is_purged: &is_purged,
             };
             let got = b.get(query).await;
-            assert!(matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }), "{got:?}");
+            assert!(matches!(got, FleetResult::Hit { lease: LeaseState::NotNeeded, .. }), "{got:?}");
             drop(got);
             // Behind what was told and not waited for.
             assert_eq!(Removed::Everywhere, b.remove(b"http://other/").await);
             let got = get_as(c, URL, &[], Want::Recompute).await;
             assert!(
-                matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }),
+                matches!(got, FleetResult::Hit { lease: LeaseState::NotNeeded, .. }),
                 "it is not stale: {got:?}"
             );
         },

@@ -13,14 +13,14 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
 use larder_semantics::trace::Silent;
 use larder_stdx::clock;
-use larder_store::fleet::RecomputeTurn;
+use larder_store::fleet::LeaseState;
 use larder_store::ram::Lookup;
 use larder_store::{FillWriter, FleetCopy, ReadWait, Stored, StoredArc};
 
 /// The result of a lookup below.
 pub(super) enum TierLookupResult {
     /// This answers, or was confirmed; with the lease for renewing it where it is stale.
-    Found(StoredArc, AnsweringTier, Option<RecomputeTurn>),
+    Found(StoredArc, AnsweringTier, Option<LeaseState>),
     /// The origin has to be asked.
     Nothing,
     /// Every waiting request has to ask the origin: another node has found that answers are not shared. That is
@@ -54,7 +54,9 @@ impl FillRun {
     /// The next step after the result of the tiers.
     pub(super) fn looked(&mut self, looked: TierLookupResult) -> FillStep {
         match looked {
-            TierLookupResult::Found(stored, tier, turn) => self.ends(FillOutcome::Found(stored, tier, turn)),
+            TierLookupResult::Found(stored, tier, lease) => {
+                self.ends(FillOutcome::Found(stored, tier, lease))
+            }
             TierLookupResult::Unshared => {
                 self.job.local.unshared.set(true);
                 self.ends(FillOutcome::RepeatLookup)

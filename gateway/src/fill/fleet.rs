@@ -15,8 +15,7 @@ use larder_semantics::supersede;
 use larder_semantics::tiers::{self, Compared};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{
-    Fleet, FleetQuery, FleetResult, HolderState, OtherNodesLease, RecomputeLease, RecomputeTurn, Unshared,
-    Want,
+    Fleet, FleetQuery, FleetResult, HolderState, LeaseState, OtherNodesLease, RecomputeLease, Unshared, Want,
 };
 use larder_store::{FillWriter, FleetCopy, PurgeEpoch, Stored, StoredArc};
 use larder_wire::envelope::Envelope;
@@ -42,11 +41,11 @@ const SIGN_AGAIN: Duration = Duration::from_millis(500);
 /// The fleet's answer about a key.
 enum FleetAnswer {
     /// This is used from now on.
-    Has(StoredArc, RecomputeTurn),
+    Has(StoredArc, LeaseState),
     /// The held response is confirmed.
-    Stands(RecomputeTurn),
+    Stands(LeaseState),
     /// It has nothing: the key was `removed` recently, or never written.
-    Lost { turn: RecomputeTurn, removed: Option<WallTime> },
+    Lost { lease: LeaseState, removed: Option<WallTime> },
     /// Another node's answer may not be shared, for these seconds. `removed` where it replaced a response stored before.
     Unshared { says: Unshared, seconds: u32, removed: Option<WallTime> },
     /// Nothing is known.
@@ -168,60 +167,60 @@ impl FillJob {
         let mut held = held;
         loop {
             let epoch = self.gateway.store.epoch(); // A purge from here on ends what the fleet says next.
-            let turn = match self.ask_fleet(fleet, held.as_ref()).await {
+            let lease = match self.ask_fleet(fleet, held.as_ref()).await {
                 FleetAnswer::Unavailable => return self.without_fleet(held),
-                FleetAnswer::Stands(turn) => {
+                FleetAnswer::Stands(lease) => {
                     let Some((it, tier)) = &held else { return TierLookupResult::Nothing };
                     self.gateway.note_shared(it);
                     if self.serves(it) {
-                        return TierLookupResult::Found(it.clone(), *tier, Some(turn));
+                        return TierLookupResult::Found(it.clone(), *tier, Some(lease));
                     }
-                    turn
+                    lease
                 }
-                FleetAnswer::Has(stored, turn) => {
+                FleetAnswer::Has(stored, lease) => {
                     self.gateway.note_shared(&stored);
                     self.put_in_ram(writer, &stored);
                     self.put_on_disk(writer, &stored).await;
                     if self.serves(&stored) {
-                        return TierLookupResult::Found(stored, AnsweringTier::Fleet, Some(turn));
+                        return TierLookupResult::Found(stored, AnsweringTier::Fleet, Some(lease));
                     }
                     held = Some((stored, AnsweringTier::Fleet));
-                    turn
+                    lease
                 }
-                FleetAnswer::Lost { turn, removed } => {
+                FleetAnswer::Lost { lease, removed } => {
                     let went = self.supersede_held(held.as_ref().map(|it| &it.0), removed).await;
                     let local_only = held.as_ref().filter(|it| !went && self.is_local_only(&it.0, it.1));
                     if let Some((it, tier)) = local_only {
                         // The fleet never had it.
                         self.gateway.note_local_only(it);
                         if self.serves(it) {
-                            return TierLookupResult::Found(it.clone(), *tier, Some(turn));
+                            return TierLookupResult::Found(it.clone(), *tier, Some(lease));
                         }
                     }
-                    turn
+                    lease
                 }
                 FleetAnswer::Unshared { says, seconds, removed } => {
                     self.supersede_held(held.as_ref().map(|it| &it.0), removed).await;
                     return self.unshared(held, &epoch, says, seconds);
                 }
             };
-            let theirs = match turn {
-                RecomputeTurn::Theirs(theirs) if self.below == TierLookup::First => theirs,
-                RecomputeTurn::Ours(mut lease) => {
+            let theirs = match lease {
+                LeaseState::HeldElsewhere(theirs) if self.below == TierLookup::First => theirs,
+                LeaseState::Acquired(mut lease) => {
                     // Other requests may have waited, too, for a silent node: they must be able to tell this lease from
                     // that.
                     if !waiting.has_just_begun() {
                         lease.send_liveness();
                     }
-                    return self.on_our_turn(held, Some(lease));
+                    return self.go_to_origin(held, Some(lease));
                 }
-                RecomputeTurn::Theirs(_) | RecomputeTurn::Free => return self.on_our_turn(held, None),
+                LeaseState::HeldElsewhere(_) | LeaseState::NotNeeded => return self.go_to_origin(held, None),
             };
             self.stages.enter(RequestStage::Wait);
             self.gateway.counters.recompute_waits.add(u64::from(waiting.has_just_begun()));
             if waiting.wait_is_over(fleet, theirs).await {
                 self.gateway.counters.recompute_wait_timeouts.add(1);
-                return self.on_our_turn(held, None);
+                return self.go_to_origin(held, None);
             }
         }
     }
@@ -249,9 +248,9 @@ impl FillJob {
         self.stages.enter(RequestStage::Read);
         let got = fleet.get(query).await;
         self.stages.enter(RequestStage::Lookup);
-        let (found, turn) = match got {
-            FleetResult::Hit { found, turn } => (found, turn),
-            FleetResult::Miss { turn, removed } => {
+        let (found, lease) = match got {
+            FleetResult::Hit { found, lease } => (found, lease),
+            FleetResult::Miss { lease, removed } => {
                 let is_fresh = |it: &&Stored| {
                     matches!(it.meta.freshness(clock::wall()), Freshness::Fresh { .. }) && !it.is_superseded()
                 };
@@ -263,7 +262,7 @@ impl FillJob {
                     && removed.is_none()
                     && held.as_ref().is_some_and(|it| is_fresh(it) && is_kept(it));
                 self.gateway.counters.fleet_lost.add(u64::from(is_lost));
-                return FleetAnswer::Lost { turn, removed };
+                return FleetAnswer::Lost { lease, removed };
             }
             FleetResult::Unshared { unshared: says, seconds, status, at } => {
                 let removed = supersede::supersedes_for_all(status).then_some(at);
@@ -280,20 +279,20 @@ impl FillJob {
             _ => Compared::Newer,
         };
         if compared != Compared::Newer && held.is_some_and(|it| self.serves(it)) {
-            return FleetAnswer::Stands(turn);
+            return FleetAnswer::Stands(lease);
         }
         let stored = self.gateway.of_fleet(policy, &self.request, *found);
         let is_kept = stored.is_some();
         let admitted = stored.and_then(|it| self.gateway.store.admit_foreign(&self.key, it));
         self.gateway.counters.fleet_purged.add(u64::from(is_kept && admitted.is_none()));
         match admitted {
-            Some(it) if compared == Compared::Newer => FleetAnswer::Has(StoredArc::new(it), turn),
+            Some(it) if compared == Compared::Newer => FleetAnswer::Has(StoredArc::new(it), lease),
             // The held copy may be in doubt for lack of the facts in the fleet's copy. An older one is never used again.
             Some(it) if compared == Compared::Same && self.serves(&it) => {
-                FleetAnswer::Has(StoredArc::new(it), turn)
+                FleetAnswer::Has(StoredArc::new(it), lease)
             }
-            _ if compared != Compared::Newer => FleetAnswer::Stands(turn),
-            _ => FleetAnswer::Lost { turn, removed: None },
+            _ if compared != Compared::Newer => FleetAnswer::Stands(lease),
+            _ => FleetAnswer::Lost { lease, removed: None },
         }
     }
 
@@ -322,14 +321,14 @@ impl FillJob {
         let may_part =
             held.is_none() && !self.is_background_revalidation() && self.below == TierLookup::First;
         if says == Unshared::Answer || most == 0 || !may_part {
-            return self.on_our_turn(held, None);
+            return self.go_to_origin(held, None);
         }
         self.gateway.remember_miss(self.hash, epoch, most.min(seconds.into()));
         TierLookupResult::Unshared
     }
 
     /// No other node is to ask the origin, so this fill does.
-    fn on_our_turn(
+    fn go_to_origin(
         &mut self,
         held: Option<(StoredArc, AnsweringTier)>,
         lease: Option<RecomputeLease>,
@@ -342,11 +341,11 @@ impl FillJob {
     }
 
     /// A response served stale is revalidated in the background, by the node that has the lease.
-    pub fn revalidate_in_background(self, stored: StoredArc, turn: Option<RecomputeTurn>) {
-        let lease = match turn {
-            Some(RecomputeTurn::Ours(lease)) => Some(lease),
-            Some(RecomputeTurn::Free) => None,
-            Some(RecomputeTurn::Theirs(_)) | None => return,
+    pub fn revalidate_in_background(self, stored: StoredArc, lease: Option<LeaseState>) {
+        let lease = match lease {
+            Some(LeaseState::Acquired(lease)) => Some(lease),
+            Some(LeaseState::NotNeeded) => None,
+            Some(LeaseState::HeldElsewhere(_)) | None => return,
         };
         if matches!(stored.meta.freshness(clock::wall()), Freshness::Fresh { .. }) {
             return;

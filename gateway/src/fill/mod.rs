@@ -41,7 +41,7 @@ use larder_semantics::transcode;
 use larder_semantics::trial::facts;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::{SharedHead, SpentLifetime};
-use larder_store::fleet::{RecomputeLease, RecomputeTurn, Unshared};
+use larder_store::fleet::{LeaseState, RecomputeLease, Unshared};
 use larder_store::ram::{KeyHash, Removals};
 use larder_store::{Exchanged, FillEnd, FillHead, FillReader, FillWriter, PurgeEpoch, StoredArc};
 use larder_transport::Client;
@@ -371,7 +371,7 @@ pub(crate) enum FillOutcome {
     /// Its readers have got its body, or none is left.
     Ended,
     /// This was in a tier; with the lease to fetch it again where it is stale.
-    Found(StoredArc, AnsweringTier, Option<RecomputeTurn>),
+    Found(StoredArc, AnsweringTier, Option<LeaseState>),
     /// Every request looks in the store again.
     RepeatLookup,
     /// The budget of the client that started it is exceeded.
@@ -556,10 +556,10 @@ impl FillRun {
         match self.outcome {
             // Dropping the writer tells its readers, if there are any.
             FillOutcome::Ended | FillOutcome::Forward => {}
-            FillOutcome::Found(stored, tier, turn) => {
+            FillOutcome::Found(stored, tier, lease) => {
                 writer.head(FillHead::Found(stored.clone(), tier), false);
                 writer.finish(FillEnd::Complete(None));
-                self.job.revalidate_in_background(stored, turn);
+                self.job.revalidate_in_background(stored, lease);
             }
             FillOutcome::OverBudget => {
                 // Other clients have budgets of their own.

@@ -76,7 +76,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// Decodes an arriving body while it is sent.
-    pub async fn send_along_decoded(
+    pub async fn send_decoded_fill(
         &mut self,
         reply: &mut Reply<'c>,
         reader: FillReader,
@@ -91,9 +91,9 @@ impl<'c> Machine<'_, 'c> {
             early => return self.send_precondition(reply, early, fields, report).await,
         }
         let stages = self.input.stages;
-        let mut along = FillReading::new(reader, head, self.input.route.maker.is_some());
+        let mut reading = FillReading::new(reader, head, self.input.route.maker.is_some());
         let demand = reply.demand().await?;
-        let mut next = flush_while_waiting(stages, reply, along.next(demand, reply)).await?;
+        let mut next = flush_while_waiting(stages, reply, reading.next(demand, reply)).await?;
         let Some((mut decoding, mut progress)) =
             self.input.begin_decoding(coding, next.as_ref().ok().cloned())
         else {
@@ -107,7 +107,7 @@ impl<'c> Machine<'_, 'c> {
                     Err(FillEnd::LeftBehind) => return Err(DeliveryCut::Client),
                 }
                 let demand = reply.demand().await?;
-                next = flush_while_waiting(stages, reply, along.next(demand, reply)).await?;
+                next = flush_while_waiting(stages, reply, reading.next(demand, reply)).await?;
             }
         };
         fields = transcode::form_fields(&fields, Coding::Identity);
@@ -116,7 +116,7 @@ impl<'c> Machine<'_, 'c> {
             send(reply, &decoding).await?;
             if progress == DecodeProgress::Fed {
                 let demand = reply.demand().await?;
-                match flush_while_waiting(stages, reply, along.next(demand, reply)).await? {
+                match flush_while_waiting(stages, reply, reading.next(demand, reply)).await? {
                     Ok(bytes) => decoding.feed(bytes),
                     Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),
                     Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),

@@ -171,7 +171,7 @@ impl<'c> Machine<'_, 'c> {
             }
             Delivery::Stored { stored, report } => self.send_stored(&mut reply, &stored, report).await,
             Delivery::Reading { reader, head, status, fields, report } => {
-                self.send_along(&mut reply, reader, &head, status, fields, report).await
+                self.send_fill(&mut reply, reader, &head, status, fields, report).await
             }
             Delivery::Forwarded(direct) => self.send_forwarded(&mut reply, direct).await,
             Delivery::File(handed) => Box::pin(self.send_ordered_file(&mut reply, handed)).await,
@@ -438,7 +438,7 @@ impl<'c> Machine<'_, 'c> {
         Ok(None)
     }
 
-    async fn send_along(
+    async fn send_fill(
         &mut self,
         reply: &mut Reply<'c>,
         reader: FillReader,
@@ -454,7 +454,7 @@ impl<'c> Machine<'_, 'c> {
         // The origin was asked without the client's conditions and range, or ignored them.
         let mut window = None;
         if let Some(coding) = self.must_decode(&head.fields, status, report) {
-            return self.send_along_decoded(reply, reader, head, coding, fields, report).await;
+            return self.send_decoded_fill(reply, reader, head, coding, fields, report).await;
         }
         if status == 200 && matches!(self.input.facts.method, "GET" | "HEAD") {
             match self.input.precondition(&head.meta) {
@@ -487,10 +487,10 @@ impl<'c> Machine<'_, 'c> {
             return Ok(None); // Nothing of the body is waited for.
         }
         let stages = self.input.stages;
-        let (mut along, mut at) = (FillReading::new(reader, head, self.input.route.ends_with_client()), 0);
+        let (mut reading, mut at) = (FillReading::new(reader, head, self.input.route.ends_with_client()), 0);
         loop {
             let demand = reply.demand().await?;
-            let next = along.next(demand, reply);
+            let next = reading.next(demand, reply);
             match flush_while_waiting(stages, reply, next).await? {
                 Ok(bytes) => {
                     self.response.digest.iter_mut().for_each(|it| it.add(&bytes));
@@ -519,7 +519,7 @@ impl<'c> Machine<'_, 'c> {
 
     /// Whether another request's fetch of the whole answers a request for a part, or for the head alone, as the origin
     /// would, and as soon. `arrived` bytes of the body are here.
-    pub fn reads_along(&self, head: &SharedHead, arrived: u64) -> bool {
+    pub fn can_join_fill(&self, head: &SharedHead, arrived: u64) -> bool {
         if self.input.facts.range.is_none() && self.input.facts.method != "HEAD" {
             return true;
         }

@@ -74,7 +74,7 @@ impl Machine<'_, '_> {
         }
         match head {
             FillHead::Shared(head) => {
-                self.read_along(reader, head, false);
+                self.deliver_fill(reader, head, false);
                 Step::Store
             }
             FillHead::Private(head) => {

@@ -2,7 +2,7 @@
 //! The results of requests are counted by tier and reason (`counters::table`), the steps are not.
 //!
 //! `Wait` leads back to `Lookup` when the leader freshened the store, failed in a way that its own request may have
-//! caused, or fetched another variant. It leads to `Store` when the follower reads along, and to `Hit` when the origin
+//! caused, or fetched another variant. It leads to `Store` when the follower reads the fill, and to `Hit` when the origin
 //! failed and stale may be served. It leads to `Error` when the origin has no connection or fails identical requests, and
 //! to `Validate` or `Fetch` when waiting brought no answer.
 //! `Fetch` and `Validate` lead to `Pass` when the response turns out not to be storable: its bytes then go to this client

@@ -478,7 +478,7 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    pub fn read_along(&mut self, reader: FillReader, head: Arc<SharedHead>, collapsed: bool) {
+    pub fn deliver_fill(&mut self, reader: FillReader, head: Arc<SharedHead>, collapsed: bool) {
         if head.length.is_some_and(|it| !self.input.gateway.store.has_room_for(it)) {
             self.response.room = StoreRoom::None;
         }

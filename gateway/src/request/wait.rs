@@ -70,7 +70,7 @@ impl Machine<'_, '_> {
             FillHead::Private(_) => self.leave_coalescing(),
             FillHead::Shared(head) => match self.fits(&head, &reader) {
                 ShareCheck::Yes => {
-                    self.read_along(reader, head, true);
+                    self.deliver_fill(reader, head, true);
                     Step::Store
                 }
                 ShareCheck::OtherVariant => {
@@ -174,7 +174,7 @@ impl Machine<'_, '_> {
     pub fn take_earlier(&mut self, earlier: FillReader, head: FillHead) -> Option<Step> {
         match head {
             FillHead::Shared(head) if matches!(self.fits(&head, &earlier), ShareCheck::Yes) => {
-                self.read_along(earlier, head, true);
+                self.deliver_fill(earlier, head, true);
                 Some(Step::Store)
             }
             FillHead::StoreChanged | FillHead::Validated(_) | FillHead::Found(..) => self.stored_meanwhile(),
@@ -275,7 +275,7 @@ impl Machine<'_, '_> {
             }
             _ => false,
         };
-        if may && self.reads_along(head, reader.arrived()) {
+        if may && self.can_join_fill(head, reader.arrived()) {
             ShareCheck::Yes
         } else {
             ShareCheck::MayNotShare

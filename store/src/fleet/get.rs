@@ -5,9 +5,7 @@ use super::connection::now;
 use super::recompute_lease::{LeaseKey, LeasedItem, OtherNodesLease, RecomputeLease, VIVIFY, names_hash};
 use super::server::{ConnectionChoice, FleetItem, OperationFailure, PendingOperation};
 use super::supersede::CLOCKS_APART;
-use super::{
-    FilledBy, Fleet, FleetQuery, FleetResponse, FleetResult, RecomputeTurn, Shortfall, Want, chunking,
-};
+use super::{FilledBy, Fleet, FleetQuery, FleetResponse, FleetResult, LeaseState, Shortfall, Want, chunking};
 use crate::ram::Stored;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
@@ -46,9 +44,9 @@ enum FleetRead {
     /// Another node has found that there is nothing to share.
     Marked(Box<Mark>, FleetItem),
     /// It was removed a moment ago.
-    Removed(FleetItem, RecomputeTurn),
+    Removed(FleetItem, LeaseState),
     /// Nothing usable.
-    Nothing(RecomputeTurn),
+    Nothing(LeaseState),
     /// Nothing at all.
     Absent,
 }
@@ -62,17 +60,17 @@ impl Fleet {
             Err(Shortfall::Unavailable) => FleetResult::Unavailable,
             Err(Shortfall::Corrupt) => {
                 self.counters.fleet_corrupt.add(1);
-                FleetResult::Miss { turn: RecomputeTurn::Free, removed: None }
+                FleetResult::Miss { lease: LeaseState::NotNeeded, removed: None }
             }
         };
-        let turn = match &got {
-            FleetResult::Hit { turn, .. } => {
+        let lease = match &got {
+            FleetResult::Hit { lease, .. } => {
                 self.counters.fleet_hits.add(1);
-                turn
+                lease
             }
-            FleetResult::Miss { turn, .. } => {
+            FleetResult::Miss { lease, .. } => {
                 self.counters.fleet_misses.add(1);
-                turn
+                lease
             }
             FleetResult::Unshared { .. } => {
                 self.counters.fleet_hit_for_miss_hits.add(1);
@@ -83,10 +81,10 @@ impl Fleet {
                 return got;
             }
         };
-        match turn {
-            RecomputeTurn::Free => {}
-            RecomputeTurn::Ours(_) => self.counters.fleet_recompute_wins.add(1),
-            RecomputeTurn::Theirs(_) => self.counters.fleet_recompute_waits.add(1),
+        match lease {
+            LeaseState::NotNeeded => {}
+            LeaseState::Acquired(_) => self.counters.fleet_recompute_wins.add(1),
+            LeaseState::HeldElsewhere(_) => self.counters.fleet_recompute_waits.add(1),
         }
         got
     }
@@ -124,21 +122,21 @@ impl Fleet {
                 // By now it may vary on other names than the newest.
                 if *record.envelope.variant != self::requested_variant(&record.envelope, query)[..] {
                     self.pass_lease_on(&record.key, &record.item);
-                    return Ok(FleetResult::Miss { turn: RecomputeTurn::Free, removed: newer });
+                    return Ok(FleetResult::Miss { lease: LeaseState::NotNeeded, removed: newer });
                 }
             }
         }
-        let mut turn = RecomputeTurn::Free;
+        let mut lease = LeaseState::NotNeeded;
         let recomputes = query.want == Want::Recompute && is_expired(query, &record);
         if recomputes && self.uses_leases(query) {
-            (record, turn) = self.request_turn(query, record, deadline).await?;
+            (record, lease) = self.lease_for(query, record, deadline).await?;
         } else if !recomputes {
             // A node that renews it without leases overwrites this very item: it must keep its number.
             self.pass_lease_on(&record.key, &record.item);
         }
         let body = self.body(&record, deadline).await?;
         let FleetRecord { envelope, by_application, .. } = *record;
-        Ok(FleetResult::Hit { found: Box::new(FleetResponse { envelope, body, by_application }), turn })
+        Ok(FleetResult::Hit { found: Box::new(FleetResponse { envelope, body, by_application }), lease })
     }
 
     /// Remembers the item in a place without a record: a response stored nevertheless replaces only that item.
@@ -148,10 +146,10 @@ impl Fleet {
                 let time = Duration::from_secs(seconds_of(item).into());
                 self.seen.note_for(key, 0, 0, item.hit.cas, time);
             }
-            FleetRead::Nothing(RecomputeTurn::Theirs(theirs)) => self.seen.note(key, 0, 0, theirs.0.cas),
+            FleetRead::Nothing(LeaseState::HeldElsewhere(theirs)) => self.seen.note(key, 0, 0, theirs.0.cas),
             FleetRead::Absent => self.seen.note_absent(key),
             // The lease knows it.
-            FleetRead::Nothing(RecomputeTurn::Ours(_) | RecomputeTurn::Free) | FleetRead::Record(_) => {
+            FleetRead::Nothing(LeaseState::Acquired(_) | LeaseState::NotNeeded) | FleetRead::Record(_) => {
                 let _ = self.seen.take(key);
             }
         }
@@ -165,7 +163,7 @@ impl Fleet {
         deadline: Instant,
     ) -> Result<FleetRead, Shortfall> {
         let looked = self.read_key(query, key, None, deadline).await?;
-        if let FleetRead::Removed(item, RecomputeTurn::Free) = &looked
+        if let FleetRead::Removed(item, LeaseState::NotNeeded) = &looked
             && self.uses_leases(query)
         {
             return self.request_lease(query, key, item, deadline).await;
@@ -175,14 +173,14 @@ impl Fleet {
             return Ok(looked);
         }
         if query.want == Want::ReadOnly {
-            return Ok(FleetRead::Nothing(RecomputeTurn::Free));
+            return Ok(FleetRead::Nothing(LeaseState::NotNeeded));
         }
         let request = MemcachedRequest::Delete { key, stale: None, cas: Some(item.hit.cas) };
         // The reply does not matter: the new content is read.
         let _ = self.servers[item.server].exchange(&request, ConnectionChoice::of(key), deadline).await;
         match self.read_key(query, key, None, deadline).await? {
             FleetRead::Marked(mark, _) if (query.is_purged)(&mark.of, false) => {
-                Ok(FleetRead::Nothing(RecomputeTurn::Free))
+                Ok(FleetRead::Nothing(LeaseState::NotNeeded))
             }
             other => Ok(other),
         }
@@ -205,7 +203,7 @@ impl Fleet {
         };
         if item.value.is_empty() {
             // Created by a reader, and to be filled by the node with the lease.
-            return Ok(FleetRead::Nothing(self.turn(query, key, &item, true)));
+            return Ok(FleetRead::Nothing(self.lease_state(query, key, &item, true)));
         }
         match self.parse_record(query, &item.value) {
             Ok((envelope, head, by_application)) => {
@@ -215,24 +213,24 @@ impl Fleet {
             Err(EnvelopeError::Mark) => match Mark::read(&item.value) {
                 Ok(mark) if *mark.of.key == *self.keys.full(query.key) => Ok(match mark.says {
                     Unshared::Removed => {
-                        let mut turn = self.turn(query, key, &item, true);
+                        let mut lease = self.lease_state(query, key, &item, true);
                         if query.want == Want::ReadOnly {
                             // Given back at once: it may have been given back before, and goes to the next reader.
-                            turn = RecomputeTurn::Free;
+                            lease = LeaseState::NotNeeded;
                         }
-                        FleetRead::Removed(item, turn)
+                        FleetRead::Removed(item, lease)
                     }
                     Unshared::Page | Unshared::Answer => FleetRead::Marked(Box::new(mark), item),
                 }),
                 Ok(_) => {
                     self.counters.fleet_foreign.add(1);
-                    Ok(FleetRead::Nothing(RecomputeTurn::Free))
+                    Ok(FleetRead::Nothing(LeaseState::NotNeeded))
                 }
                 Err(_) => Err(Shortfall::Corrupt),
             },
             Err(EnvelopeError::Foreign | EnvelopeError::Version(_) | EnvelopeError::NoFacts) => {
                 self.counters.fleet_foreign.add(1);
-                Ok(FleetRead::Nothing(RecomputeTurn::Free))
+                Ok(FleetRead::Nothing(LeaseState::NotNeeded))
             }
             Err(_) => Err(Shortfall::Corrupt),
         }
@@ -288,50 +286,50 @@ impl Fleet {
         query.want == Want::Recompute && self.grants_leases()
     }
 
-    fn turn_of(self: &Rc<Self>, query: &FleetQuery<'_>, record: &FleetRecord) -> RecomputeTurn {
-        self.turn(query, &record.key, &record.item, record.envelope.meta.vary().is_empty())
+    fn lease_of(self: &Rc<Self>, query: &FleetQuery<'_>, record: &FleetRecord) -> LeaseState {
+        self.lease_state(query, &record.key, &record.item, record.envelope.meta.vary().is_empty())
     }
 
-    fn turn(
+    fn lease_state(
         self: &Rc<Self>,
         query: &FleetQuery<'_>,
         key: &FleetKey,
         item: &FleetItem,
         is_exclusive: bool,
-    ) -> RecomputeTurn {
+    ) -> LeaseState {
         let place = || LeaseKey { key: key.clone(), server: item.server, cas: item.hit.cas, item: has(item) };
         match item.hit.lease {
-            MemcachedLease::None => RecomputeTurn::Free,
+            MemcachedLease::None => LeaseState::NotNeeded,
             MemcachedLease::Taken if self.uses_leases(query) => {
-                RecomputeTurn::Theirs(OtherNodesLease(place()))
+                LeaseState::HeldElsewhere(OtherNodesLease(place()))
             }
-            MemcachedLease::Taken => RecomputeTurn::Free,
-            MemcachedLease::Won => RecomputeTurn::Ours(RecomputeLease::new(self, place(), is_exclusive)),
+            MemcachedLease::Taken => LeaseState::NotNeeded,
+            MemcachedLease::Won => LeaseState::Acquired(RecomputeLease::new(self, place(), is_exclusive)),
         }
     }
 
     /// Asks again for an expired record, so that one of all nodes gets the lease. A newer record is used.
-    async fn request_turn(
+    async fn lease_for(
         self: &Rc<Self>,
         query: &FleetQuery<'_>,
         record: Box<FleetRecord>,
         deadline: Instant,
-    ) -> Result<(Box<FleetRecord>, RecomputeTurn), Shortfall> {
+    ) -> Result<(Box<FleetRecord>, LeaseState), Shortfall> {
         if record.item.hit.lease != MemcachedLease::None {
-            let turn = self.turn_of(query, &record);
-            return Ok((record, turn));
+            let lease = self.lease_of(query, &record);
+            return Ok((record, lease));
         }
         match self.request_lease(query, &record.key, &record.item, deadline).await? {
             FleetRead::Record(newer) if newer.envelope.variant == record.envelope.variant => {
-                let turn = self.turn_of(query, &newer);
-                Ok((newer, turn))
+                let lease = self.lease_of(query, &newer);
+                Ok((newer, lease))
             }
             FleetRead::Record(other) => {
                 // Another variant is the newest by now.
                 self.forget_lease(&other);
-                Ok((record, RecomputeTurn::Free))
+                Ok((record, LeaseState::NotNeeded))
             }
-            _ => Ok((record, RecomputeTurn::Free)),
+            _ => Ok((record, LeaseState::NotNeeded)),
         }
     }
 
@@ -471,15 +469,15 @@ fn without_record(looked: FleetRead) -> FleetResult {
                 seconds,
             }
         }
-        FleetRead::Removed(item, turn) => {
+        FleetRead::Removed(item, lease) => {
             // A trace is older than its request by the difference of clocks, and this one came a second before that request.
             let removed = Mark::read(&item.value).ok().map(|it| it.of.meta.response_time);
             let removed = removed.map(|it| WallTime(it.0.saturating_add(CLOCKS_APART)));
-            FleetResult::Miss { turn, removed }
+            FleetResult::Miss { lease, removed }
         }
-        FleetRead::Nothing(turn) => FleetResult::Miss { turn, removed: None },
+        FleetRead::Nothing(lease) => FleetResult::Miss { lease, removed: None },
         FleetRead::Record(_) | FleetRead::Absent => {
-            FleetResult::Miss { turn: RecomputeTurn::Free, removed: None }
+            FleetResult::Miss { lease: LeaseState::NotNeeded, removed: None }
         }
     }
 }
@@ -488,7 +486,7 @@ impl FleetResult {
     /// For a miss: another answer of the origin came at this moment, where no later one is known.
     fn unless_newer(self, newer: Option<WallTime>) -> Self {
         match self {
-            FleetResult::Miss { turn, removed } => FleetResult::Miss { turn, removed: removed.max(newer) },
+            FleetResult::Miss { lease, removed } => FleetResult::Miss { lease, removed: removed.max(newer) },
             other => other,
         }
     }

@@ -71,20 +71,20 @@ pub struct FleetQuery<'a> {
 pub enum Want {
     /// None: it only looks.
     ReadOnly,
-    /// It will ask the origin if it gets the lease: one of all nodes does ([`RecomputeTurn::Ours`]).
+    /// It will ask the origin if it gets the lease: one of all nodes does ([`LeaseState::Acquired`]).
     Recompute,
 }
 
 /// The right to ask the origin for an absent or expired response.
 #[derive(Debug)]
-pub enum RecomputeTurn {
+pub enum LeaseState {
     /// Every node may: the servers have no leases (binary protocol, `recompute_once = false`, [`Want::ReadOnly`]), or the
     /// record is fresh.
-    Free,
+    NotNeeded,
     /// This node has it. Keep the value until the new response is put, or until none will be.
-    Ours(RecomputeLease),
+    Acquired(RecomputeLease),
     /// Another node has it: look again shortly, as long as it is working ([`Fleet::holder_state`]).
-    Theirs(OtherNodesLease),
+    HeldElsewhere(OtherNodesLease),
 }
 
 /// The fleet's content under a key for a request.
@@ -95,7 +95,7 @@ pub enum FleetResult {
         /// The response.
         found: Box<FleetResponse>,
         /// The right to renew it, if it has expired.
-        turn: RecomputeTurn,
+        lease: LeaseState,
     },
     /// Nothing usable.
     Miss {
@@ -103,7 +103,7 @@ pub enum FleetResult {
         /// not count.
         removed: Option<WallTime>,
         /// The right to fetch it.
-        turn: RecomputeTurn,
+        lease: LeaseState,
     },
     /// Another node has asked the origin, and the answer may not be shared.
     Unshared {

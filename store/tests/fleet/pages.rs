@@ -6,7 +6,7 @@ use larder_semantics::policy::Policy;
 use larder_semantics::stored::{Meta, stored_fields};
 use larder_semantics::vary;
 use larder_stdx::clock;
-use larder_store::fleet::{Fleet, FleetQuery, FleetResponse, FleetResult, RecomputeTurn, Settled, Want};
+use larder_store::fleet::{Fleet, FleetQuery, FleetResponse, FleetResult, LeaseState, Settled, Want};
 use larder_store::{PurgeEpoch, PurgeFacts, Stored, StoredArc, StoredBody};
 use larder_wire::ready_head::ReadyHead;
 use std::rc::Rc;
@@ -72,7 +72,7 @@ pub fn hit(got: FleetResult) -> Box<FleetResponse> {
 
 #[track_caller]
 pub fn assert_miss(got: FleetResult) {
-    assert!(matches!(got, FleetResult::Miss { turn: RecomputeTurn::Free, .. }), "{got:?}");
+    assert!(matches!(got, FleetResult::Miss { lease: LeaseState::NotNeeded, .. }), "{got:?}");
 }
 
 /// Bytes that do not repeat soon and cannot be compressed.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fleet::memcached::{Memcached, On};
 use fleet::pages::{get_as, hit, page, put};
 use fleet::{patient, run};
-use larder_store::fleet::{Fleet, FleetResult, FleetSettings, RecomputeTurn, Removed, Settled, Want};
+use larder_store::fleet::{Fleet, FleetResult, FleetSettings, LeaseState, Removed, Settled, Want};
 use larder_store::{StoredArc, StoredBody};
 use std::rc::Rc;
 
@@ -51,7 +51,7 @@ async fn fetch(node: &Rc<Fleet>, language: &str, want: Want) -> FleetResult {
 #[track_caller]
 fn ours(got: FleetResult) -> larder_store::fleet::RecomputeLease {
     match got {
-        FleetResult::Hit { turn: RecomputeTurn::Ours(win), .. } => win,
+        FleetResult::Hit { lease: LeaseState::Acquired(win), .. } => win,
         other => panic!("{other:?}"),
     }
 }
@@ -66,7 +66,7 @@ fn a_reader_leaves_the_lease_to_other_nodes() {
     given_back(async |[_, b, c, _]| {
         for _ in 0..2 {
             let got = fetch(b, "de", Want::ReadOnly).await;
-            assert!(matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }), "{got:?}");
+            assert!(matches!(got, FleetResult::Hit { lease: LeaseState::NotNeeded, .. }), "{got:?}");
             assert_eq!(b"Guten Tag"[..], hit(got).body);
         }
         is_done(b).await;
@@ -83,7 +83,7 @@ fn a_request_for_another_variant_leaves_the_lease_to_other_nodes() {
         }
         assert!(matches!(
             fetch(b, "fr", Want::Recompute).await,
-            FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }
+            FleetResult::Miss { lease: LeaseState::Acquired(_), .. }
         ));
         is_done(b).await;
         ours(fetch(c, "de", Want::Recompute).await);
