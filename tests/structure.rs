@@ -40,7 +40,7 @@ const CIRCLES: &[(&str, &[&str])] = &[
     // A connection owns the parts that read and write it.
     ("transport/http1", &["connection", "reply", "request_body", "tunnel"]),
     ("transport/http2", &["connection", "frames"]),
-    ("transport/http3", &["connection", "early", "endpoint_waker", "output", "requests", "uni_streams"]),
+    ("transport/http3", &["connection", "early_data", "endpoint_waker", "output", "requests", "uni_streams"]),
 ];
 
 /// The most modules that a circle may have.

@@ -1,7 +1,7 @@
 //! `GET /api/v1/advice`: findings from what is counted, each with its changes. The findings are `semantics::advice`; here are the
 //! counted facts, and the JSON.
 
-use super::config::{self, AdvisedTexts, RecentTroubles, RouteEvidence, RoutePlace, change};
+use super::config::{self, AdvisedTexts, RecentFaults, RouteEvidence, RoutePlace, change};
 use super::recent_counts::{AdviceCounts, CountWindows, RecentRoute};
 use super::{Admin, AdminResponse};
 use larder_config::{Config, RouteConfig, Source, memory_left};
@@ -59,7 +59,7 @@ pub struct JudgedRequests {
     /// Its time, milliseconds since the start.
     at: Cell<u64>,
     /// The faults of the application that they show.
-    pub(super) troubles: RefCell<RecentTroubles>,
+    pub(super) application_faults: RefCell<RecentFaults>,
     /// The evidence that pages are the same for all cookies, by the names of site and route.
     equal: RefCell<HashMap<(String, String), EqualForAll>>,
     /// The routes without a cache all of whose responses were for all clients, by the same names.
@@ -184,9 +184,9 @@ impl Admin {
     async fn judged_advice<'a>(&self, live: &'a Live) -> (Vec<KnownRoute<'a>>, Advice) {
         self.advance_counts(live);
         let mut known = self.known_routes(live);
-        if let Ok((mut all, troubles)) = self.evidence(self.changed_places(live)).await {
+        if let Ok((mut all, application_faults)) = self.evidence(self.changed_places(live)).await {
             known.iter_mut().for_each(|it| it.evidence = all.remove(&it.place));
-            self.judged.troubles.replace(troubles);
+            self.judged.application_faults.replace(application_faults);
         }
         let mut found = self.advised_of(&live.config, &known);
         let mut sharing: Vec<(RoutePlace, Vec<SafeSetting>)> = found
@@ -396,7 +396,7 @@ fn settings_of(finding: &Finding) -> Vec<SafeSetting> {
 /// Whether a route knows its clients by other means than cookies and `Authorization`, so that a page may depend on them.
 pub(super) fn knows_clients(route: &RouteConfig) -> bool {
     route.cache.credentials != CredentialUse::None
-        || route.tells_certificate
+        || route.sends_certificate
         || route.access.forward.is_some()
 }
 

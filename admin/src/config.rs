@@ -22,7 +22,7 @@ pub use schema::{
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use check::CheckedConfig;
 use config_file::{ConfigFile, KeptChange, hash};
-pub(crate) use evidence::{RecentTroubles, RouteEvidence};
+pub(crate) use evidence::{RecentFaults, RouteEvidence};
 use larder_config::Values;
 use larder_config::admin_role::AdminRole;
 use larder_config::diff::DiffLine;

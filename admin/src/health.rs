@@ -263,8 +263,8 @@ impl Admin {
             client_limits: client_limits(&live.config),
             changed: state.changed.borrow().clone(),
             next_start: state.next_start.borrow().clone(),
-            failing_urls: self.judged.troubles.borrow().failing.clone(),
-            disagreeing: self.judged.troubles.borrow().disagreeing.clone(),
+            failing_urls: self.judged.application_faults.borrow().failing.clone(),
+            disagreeing: self.judged.application_faults.borrow().disagreeing.clone(),
             http3: self.http3(&live),
             certificate_folder: self.certificates.folder_error.borrow().clone(),
             counts: self.counts(&live),
@@ -327,8 +327,8 @@ impl Admin {
         DiskFact {
             is_on: state == DiskState::On,
             off: if let DiskState::Off(why) = state { Some(why.to_string()) } else { None },
-            reads_off: disk.leaves_reads_alone(),
-            device_full: disk.is_cramped(),
+            reads_off: disk.skips_reads(),
+            device_full: disk.is_device_full(),
             is_full: self.full_disk().is_some(),
         }
     }
@@ -337,8 +337,8 @@ impl Admin {
     pub(super) fn full_disk(&self) -> Option<u64> {
         let of = self.counter_sums();
         // On a full device a larger size gains nothing.
-        let is_cramped = self.gateway.tiers.disk.as_ref().is_some_and(|it| it.is_cramped());
-        let is_full = !is_cramped && of("disk_segments_dropped") > of("disk_device_full_drops");
+        let is_device_full = self.gateway.tiers.disk.as_ref().is_some_and(|it| it.is_device_full());
+        let is_full = !is_device_full && of("disk_segments_dropped") > of("disk_device_full_drops");
         self.live.borrow().config.disk.as_ref().filter(|_| is_full).map(|it| it.size)
     }
 }

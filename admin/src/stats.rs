@@ -118,7 +118,7 @@ impl Admin {
                 let own = json!({
                     "objects": it.objects(), "used_bytes": it.bytes(), "budget_bytes": budget,
                     "queued_bytes": it.queued(), "why": why.as_deref(),
-                    "reads_off": it.leaves_reads_alone(), "device_full": it.is_cramped(),
+                    "reads_off": it.skips_reads(), "device_full": it.is_device_full(),
                 });
                 tier("disk", state, &disk, own)
             }

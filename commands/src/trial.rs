@@ -87,8 +87,8 @@ pub fn render(trial: &Value, screen: Screen) -> String {
             format!("this ratio holds once stored responses are no longer in doubt: {}", harmless(doubt));
         let _ = writeln!(out, "  {}", wrapped(&line, 2, 4, screen));
     }
-    tell_shared(trial, screen, &mut out);
-    tell_changes(trial, screen, &mut out);
+    write_shared(trial, screen, &mut out);
+    write_changes(trial, screen, &mut out);
     for it in list(&trial["unknown"]) {
         let line = format!("not known: {} {}", count(number(&it["requests"])), text(&it["sentence"]));
         let _ = writeln!(out, "  {}", wrapped(&line, 2, 4, screen));
@@ -99,7 +99,7 @@ pub fn render(trial: &Value, screen: Screen) -> String {
     out
 }
 
-fn tell_shared(trial: &Value, screen: Screen, out: &mut String) {
+fn write_shared(trial: &Value, screen: Screen, out: &mut String) {
     for it in list(&trial["shared"]) {
         let line = format!(
             "DANGER: {} {}",
@@ -114,7 +114,7 @@ fn tell_shared(trial: &Value, screen: Screen, out: &mut String) {
     }
 }
 
-fn tell_changes(trial: &Value, screen: Screen, out: &mut String) {
+fn write_changes(trial: &Value, screen: Screen, out: &mut String) {
     let changed: Vec<&Value> =
         list(&trial["changes"]).iter().filter(|it| number(&it["requests"]) > 0.0).collect();
     if changed.is_empty() {

@@ -383,13 +383,13 @@ impl ConfigCheck {
             budget,
             trace: u32::try_from(self.number(&at.key("trace"))).unwrap_or(u32::MAX),
             server_timing: self.flag(&at.key("server_timing")),
-            telling: match self.text(&at.key("forwarded")).as_str() {
+            forwarded_fields: match self.text(&at.key("forwarded")).as_str() {
                 "forwarded" => ForwardedFields::Forwarded,
                 "both" => ForwardedFields::Both,
                 "off" => ForwardedFields::Off,
                 _ => ForwardedFields::XForwarded,
             },
-            tells_certificate: self.tells_certificate(at),
+            sends_certificate: self.sends_certificate(at),
             rewrite,
             upgrades: Upgrades { protocols: self.upgrades(at), idle: self.time("limits.upgrade_idle") },
             limits: self.route_limits(at, is_sql),

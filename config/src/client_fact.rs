@@ -105,7 +105,7 @@ impl Config {
             (access.allow.is_some() || access.deny.is_some(), ClientFact::Addresses),
             (requires, ClientFact::RequiredCertificate),
             (access.conditions().any(Expression::reads_client), ClientFact::Admission),
-            (access.tells_clients_apart(), ClientFact::Credentials),
+            (access.distinguishes_clients(), ClientFact::Credentials),
         ];
         let is_of_client = |it: TemplateInput<'_>| {
             let [client, country, asn] = [TemplateInput::Client, TemplateInput::Country, TemplateInput::Asn];
@@ -115,7 +115,7 @@ impl Config {
         let gives = [
             (texts.any(|it: &Template| it.inputs().any(is_of_client)), ClientFact::Text),
             (route.cache.key.has_country(), ClientFact::Country),
-            (route.tells_certificate, ClientFact::Certificate),
+            (route.sends_certificate, ClientFact::Certificate),
         ];
         let admits = admits.into_iter().filter(|_| !access.is_shared);
         admits.chain(gives).filter(|it| it.0).map(|it| it.1).max()
@@ -136,7 +136,7 @@ impl AccessConfig {
     }
 
     /// Whether it demands credentials that are in no cache key: a URL that is signed for every client has its signature in itself.
-    fn tells_clients_apart(&self) -> bool {
+    fn distinguishes_clients(&self) -> bool {
         self.identifies() || self.signed.as_ref().is_some_and(|it| it.reads_client())
     }
 }

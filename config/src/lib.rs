@@ -360,9 +360,9 @@ pub struct RouteConfig {
     /// Whether responses have `Server-Timing`.
     pub server_timing: bool,
     /// The fields with the client address for origins.
-    pub telling: ForwardedFields,
+    pub forwarded_fields: ForwardedFields,
     /// Whether origins get the client's certificate.
-    pub tells_certificate: bool,
+    pub sends_certificate: bool,
     /// The forwarded upgrades.
     pub upgrades: Upgrades,
     /// The request as origins see it.

@@ -5,7 +5,7 @@ mod decode;
 pub(crate) mod follow;
 mod packet_stream;
 mod position;
-mod questions;
+mod server_queries;
 mod tables;
 
 use crate::calendar;

@@ -16,7 +16,7 @@ fn is_of_family(name: &str) -> bool {
 
 /// Whether [`add_fields`] must change the request's fields before the key is made from them.
 pub(crate) fn must_change_fields(route: &GatewayRoute, client: &Client, fields: &[Field<'_>]) -> bool {
-    route.tells_certificate && (shown(client).is_some() || fields.iter().any(|it| is_of_family(it.name)))
+    route.sends_certificate && (shown(client).is_some() || fields.iter().any(|it| is_of_family(it.name)))
 }
 
 /// Sets the request's field to the certificate that its client presented, and removes it where the client presented none.

@@ -210,7 +210,7 @@ pub(crate) fn respond(
     }
     write_own_lines(stored.meta.age(now), report, policy, answer);
     if let Some(began) = began {
-        stages::tell_lookup_since(began, answer);
+        stages::append_lookup_time(began, answer);
     }
     if not_modified {
         answer.end();

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Milliseconds for which a failure is kept.
-const MEMORY: u64 = 1000;
+const KEPT_FOR: u64 = 1000;
 
 /// The most failures that are kept; beyond, the oldest is dropped.
 const CAPACITY: usize = 256;
@@ -51,7 +51,7 @@ impl RecentFailures {
             if known.len() == CAPACITY {
                 known.pop_front();
             }
-            known.push_back(RecentFailure { page, request, status, until: Monotonic(now.0 + MEMORY) });
+            known.push_back(RecentFailure { page, request, status, until: Monotonic(now.0 + KEPT_FOR) });
         }
         self.count.store(known.len(), Relaxed);
     }

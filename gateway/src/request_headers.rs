@@ -120,21 +120,21 @@ pub fn outgoing(
     append(&mut fields, "Via", via(if strict { Version::Http11 } else { request.version }));
     append(&mut fields, "CDN-Loop", gateway.id.as_bytes());
     let scheme = request.scheme.name();
-    if route.telling.tells_x() {
+    if route.forwarded_fields.sends_x_forwarded() {
         if !strict {
             add_client_address(&mut fields, client);
         }
-        say(&mut fields, policy, "X-Forwarded-Proto", scheme);
+        put(&mut fields, policy, "X-Forwarded-Proto", scheme);
         if !authority.is_empty() {
-            say(&mut fields, policy, "X-Forwarded-Host", &authority);
+            put(&mut fields, policy, "X-Forwarded-Host", &authority);
         }
     }
-    if route.telling.tells_forwarded() {
+    if route.forwarded_fields.sends_forwarded() {
         let (who, hops) = match strict {
             true => (None, &[][..]),
             false => (client.peer.map(|it| it.ip()), &client.hops[..]),
         };
-        say(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, hops, &authority, scheme));
+        put(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, hops, &authority, scheme));
     }
     let (line, variables) = line(route, request, sent, client, &authority, kind, &mut fields);
     // As for `X-Forwarded-For`: a request of a strict key tells nothing of its client.
@@ -254,7 +254,7 @@ pub fn add_client_address(fields: &mut FieldList, client: &Client) {
 }
 
 /// Adds how the request arrived, unless a field says so already: a client's own field was removed unless the key has it.
-fn say(fields: &mut FieldList, policy: &Policy, name: &str, value: &str) {
+fn put(fields: &mut FieldList, policy: &Policy, name: &str, value: &str) {
     if !in_key(policy, name) || fields.get(name).is_none() {
         fields.push(name, value);
     }

@@ -170,9 +170,9 @@ pub struct GatewayRoute {
     /// Whether a route of the site stores responses to QUERY (`cache.query`).
     pub has_queries: bool,
     /// The fields about the client that origins get.
-    pub telling: ForwardedFields,
+    pub forwarded_fields: ForwardedFields,
     /// `site.route.client_cert`: whether origins get the client's certificate.
-    pub tells_certificate: bool,
+    pub sends_certificate: bool,
     /// The fields with which larder tells origins of the client (`access`): no client can send them, not as trailers either.
     pub given_fields: Rc<[String]>,
     /// Whether it answers for paths that can be read in two ways, and therefore bypasses the cache.
@@ -216,13 +216,13 @@ impl GatewayRoute {
     /// A route over one or more origins.
     #[must_use]
     pub fn new(name: String, policy: Policy, origins: Rc<Group>, host: HostSent) -> Rc<Self> {
-        let (hash_by, upgrades, telling) =
+        let (hash_by, upgrades, forwarded_fields) =
             (HashBy::default(), Upgrades::default(), ForwardedFields::default());
         Rc::new(Self {
             other_keys: Rc::default(),
             has_queries: false,
-            telling,
-            tells_certificate: false,
+            forwarded_fields,
+            sends_certificate: false,
             given_fields: Rc::default(),
             name,
             policy,

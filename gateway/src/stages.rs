@@ -140,7 +140,7 @@ pub fn write_server_timing(spent: &SpentTimes, out: &mut Vec<u8>) {
 }
 
 /// Appends a line of `Server-Timing` for a fast answer that began at `began`, by the precise clock.
-pub fn tell_lookup_since(began: u64, answer: &mut ResponseWriter<'_>) {
+pub fn append_lookup_time(began: u64, answer: &mut ResponseWriter<'_>) {
     let mut spent = SpentTimes::default();
     spent.add(RequestStage::Lookup, clock::precise_micros().saturating_sub(began));
     answer.field_with("Server-Timing", |text| write_server_timing(&spent, text));

@@ -126,7 +126,7 @@ impl Gateway {
             }
         }
         if let Some(written) = on_disk {
-            self.outlives_us(written).await;
+            self.known_to_next_process(written).await;
         }
         was_there
     }
@@ -141,7 +141,7 @@ impl Gateway {
     }
 
     /// Waits until a removal will be known to the next process, at most for the time that a healthy device needs.
-    pub(crate) async fn outlives_us(&self, written: DiskWrite) {
+    pub(crate) async fn known_to_next_process(&self, written: DiskWrite) {
         if !matches!(tokio::time::timeout(DISK_PATIENCE, written).await, Ok(Ok(()))) {
             self.counters.disk_removals_late.add(1);
         }

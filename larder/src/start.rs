@@ -428,16 +428,16 @@ fn open_errors(config: &Config) -> Result<ErrorLog, String> {
     errors.set_levels(config.log.levels);
     // On standard error they are already.
     if *target != LogTarget::Standard {
-        tell_warnings(&errors, config);
+        log_warnings(&errors, config);
     }
     Ok(errors)
 }
 
 /// Logs the warnings of a configuration.
-pub fn tell_warnings(errors: &ErrorLog, config: &Config) {
-    config.warnings.iter().for_each(|it| tell_warning(errors, it));
+pub fn log_warnings(errors: &ErrorLog, config: &Config) {
+    config.warnings.iter().for_each(|it| log_warning(errors, it));
 }
 
-pub fn tell_warning(errors: &ErrorLog, it: &Problem) {
+pub fn log_warning(errors: &ErrorLog, it: &Problem) {
     errors.event(Level::Warn, "config-warning", &[("why", &it.to_string())]);
 }

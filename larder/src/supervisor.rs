@@ -495,12 +495,12 @@ impl Supervisor {
         let Prepared { live, addresses, site_logs, waiting } = new;
         ram_snapshot::discard_old(&self.running.orders.borrow().live.config, &live.config);
         self.running.apply_config(&live);
-        start::tell_warnings(&self.running.errors, &live.config);
+        start::log_warnings(&self.running.errors, &live.config);
         waiting.iter().for_each(|it| {
             self.running.errors.event(Level::Info, "restart-pending", &[("why", &it.to_string())]);
         });
         let errors = self.running.errors.clone();
-        larder_config::names::warn_of_unknown(&live.config, move |it| start::tell_warning(&errors, &it));
+        larder_config::names::warn_of_unknown(&live.config, move |it| start::log_warning(&errors, &it));
         if let Some(admin) = admin {
             admin.apply_config(live.clone(), addresses.tls_port());
             admin.health.in_force(waiting.iter().map(|it| it.key.clone()).collect());

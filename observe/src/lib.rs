@@ -217,7 +217,7 @@ impl Observer {
 
     /// Whether a fast answer has a consumer. One that was not timed is no sample.
     #[inline]
-    pub fn hears_fast(&self, outcome: &RequestOutcome, micros: Option<u64>) -> bool {
+    pub fn is_reported_fast(&self, outcome: &RequestOutcome, micros: Option<u64>) -> bool {
         self.is_logged() || self.stream.is_on() || micros.is_some() && self.keeper.wants(outcome)
     }
 
@@ -233,7 +233,7 @@ impl Observer {
     }
 
     /// Whether other requests have a consumer.
-    pub fn hears_slow(&self) -> bool {
+    pub fn is_reported_slow(&self) -> bool {
         self.is_logged() || self.stream.is_on() || self.keeper.wants_any() || self.follows()
     }
 
@@ -336,7 +336,7 @@ impl Observer {
     fn follows(&self) -> bool {
         [Subsystem::Disk, Subsystem::Fleet, Subsystem::Origin, Subsystem::Purge]
             .iter()
-            .any(|it| self.errors.tells(*it, Level::Debug))
+            .any(|it| self.errors.logs(*it, Level::Debug))
     }
 
     /// Logs the operation of the subsystem that answered.
@@ -357,7 +357,7 @@ impl Observer {
 
     fn follow_one(&self, it: &Finished<'_>, subsystem: Subsystem, event: &str, why: &str) {
         let outcome = it.outcome;
-        if !self.errors.tells(subsystem, Level::Debug) {
+        if !self.errors.logs(subsystem, Level::Debug) {
             return;
         }
         let url = format!("{}://{}{}", it.client.scheme.name(), it.authority, it.target);

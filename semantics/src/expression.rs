@@ -33,7 +33,7 @@
 //! client is in a network, `client in "10.0.0.0/8"`, by its address; an IPv4 address that arrived over IPv6 counts as
 //! IPv4.
 
-mod odd;
+mod mistakes;
 mod parse;
 mod possible;
 mod secrets;

@@ -34,13 +34,13 @@ pub enum ForwardedFields {
 impl ForwardedFields {
     /// Whether the fields of the family `X-Forwarded-*` are sent.
     #[must_use]
-    pub fn tells_x(self) -> bool {
+    pub fn sends_x_forwarded(self) -> bool {
         matches!(self, ForwardedFields::XForwarded | ForwardedFields::Both)
     }
 
     /// Whether `Forwarded` is sent.
     #[must_use]
-    pub fn tells_forwarded(self) -> bool {
+    pub fn sends_forwarded(self) -> bool {
         matches!(self, ForwardedFields::Forwarded | ForwardedFields::Both)
     }
 }

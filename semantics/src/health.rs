@@ -3,9 +3,9 @@
 
 mod condition;
 mod conditions;
+mod current_conditions;
 mod facts;
 mod fleet;
-mod held;
 mod origins;
 mod recorded;
 mod refusals;
@@ -16,13 +16,13 @@ mod table;
 pub use condition::Beginning;
 use condition::Condition;
 use conditions::conditions;
+use current_conditions::CurrentConditions;
 use facts::growth;
 pub use facts::{
     BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DisagreeingFact, DiskFact,
     FailingUrlFact, HealthFacts, Http3Fact, LogFact, MaintenanceFact, MemcachedFact, NodeFact, OriginAnswers,
     OriginFact, PastFact, PurgeLogFact, RepeatedPurgeFact, RouteCountFact, RouteFact, UnreachableFact,
 };
-use held::HeldConditions;
 pub use samples::{RecordedFacts, RecordedSample};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -208,7 +208,7 @@ struct Minute<'a> {
 /// Judges facts, one reading after the other.
 #[derive(Debug, Default)]
 pub struct HealthJudge {
-    held: HeldConditions,
+    held: CurrentConditions,
     /// The sums of earlier readings, the oldest first.
     samples: VecDeque<CountSample>,
     /// The refused requests at the last change of the configuration.

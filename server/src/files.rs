@@ -149,9 +149,9 @@ impl FileRoute {
         let began = self.server_timing.then(clock::precise_micros);
         let file = self.root.lookup_now(head.target, head.fields, clock::monotonic())?;
         answer.ready(&file.head);
-        self.tell_date(answer);
+        self.add_date(answer);
         if let Some(began) = began {
-            stages::tell_lookup_since(began, answer);
+            stages::append_lookup_time(began, answer);
         }
         if head.method == "HEAD" {
             answer.end();
@@ -165,7 +165,7 @@ impl FileRoute {
     }
 
     /// `Date`, formatted once a second.
-    fn tell_date(&self, answer: &mut FastAnswer<'_>) {
+    fn add_date(&self, answer: &mut FastAnswer<'_>) {
         let now = clock::wall();
         let mut cached = self.date.borrow_mut();
         if cached.0 != now.0 {

@@ -122,11 +122,11 @@ fn begin(
         }
         match (found, changes) {
             (_, Changes::Nothing) => {}
-            (CheckResult::Unhealthy(why), Changes::Use) if teller.tells(Level::Warn) => {
+            (CheckResult::Unhealthy(why), Changes::Use) if teller.logs(Level::Warn) => {
                 let values = [("origin", name.as_str()), ("why", why)];
                 teller.seldom_of(Level::Warn, "origin-unhealthy", &name, &values);
             }
-            (CheckResult::Healthy, Changes::Use) if teller.tells(Level::Info) => {
+            (CheckResult::Healthy, Changes::Use) if teller.logs(Level::Info) => {
                 teller.seldom_of(Level::Info, "origin-healthy", &name, &[("origin", name.as_str())]);
             }
             _ => {}

@@ -277,8 +277,8 @@ impl Live {
                     new.upgrades = route.upgrades.clone();
                     new.other_keys = self.other_keys(at);
                     new.has_queries = self.has_queries(at.0);
-                    new.telling = route.telling;
-                    new.tells_certificate = route.tells_certificate;
+                    new.forwarded_fields = route.forwarded_fields;
+                    new.sends_certificate = route.sends_certificate;
                     new.given_fields = route.access.given_fields().map(str::to_owned).collect();
                 }
                 RouteTarget::Proxy(proxied)
@@ -443,7 +443,7 @@ fn failure_report(teller: SubsystemLog, route: &str, origin: &str) -> FailureRep
             Blame::Origin => Level::Error,
             Blame::Us => Level::Warn,
         };
-        if teller.tells(level) {
+        if teller.logs(level) {
             let why = error.sentence();
             let values = [("route", route.as_str()), ("origin", &origin), ("why", &why)];
             teller.seldom_of(level, "origin-failed", &origin, &values);
@@ -457,7 +457,7 @@ fn wrote(teller: SubsystemLog, route: &str, origin: &str) -> ErrorOutputReport {
     const MOST: usize = 500;
     let (route, origin) = (route.to_owned(), origin.to_owned());
     Box::new(move |text| {
-        if teller.tells(Level::Warn) {
+        if teller.logs(Level::Warn) {
             let text = String::from_utf8_lossy(&text[..text.len().min(MOST)]);
             let values = [("route", route.as_str()), ("origin", &origin), ("text", text.trim())];
             teller.seldom_of(Level::Warn, "application-stderr", &origin, &values);
@@ -471,7 +471,7 @@ fn not_handed(teller: SubsystemLog, route: &str) -> NotSentReport {
     const MOST: usize = 500;
     let route = route.to_owned();
     Box::new(move |order, why| {
-        if teller.tells(Level::Warn) {
+        if teller.logs(Level::Warn) {
             let order = String::from_utf8_lossy(&order[..order.len().min(MOST)]);
             let values = [("route", route.as_str()), ("file", &order), ("why", why)];
             teller.seldom_of(Level::Warn, "file-not-sent", &route, &values);
@@ -487,7 +487,7 @@ fn changed(teller: SubsystemLog, route: &str, origin: &str) -> StateReport {
             BreakerChange::Opened(time) => (Level::Warn, "origin-ejected", spell(time)),
             BreakerChange::Closed => (Level::Info, "origin-readmitted", String::new()),
         };
-        if teller.tells(level) {
+        if teller.logs(level) {
             let values = [("route", route.as_str()), ("origin", &origin), ("for", &time)];
             let values = if time.is_empty() { &values[..2] } else { &values[..] };
             teller.seldom_of(level, what, &origin, values);

@@ -39,7 +39,7 @@ pub enum RouteTarget {
 impl RouteTarget {
     /// Whether its responses have `Server-Timing` (`site.route.server_timing`).
     #[must_use]
-    pub fn tells_time(&self) -> bool {
+    pub fn reports_time(&self) -> bool {
         match self {
             RouteTarget::Proxy(route) => route.server_timing,
             RouteTarget::Files(files) => files.server_timing,

@@ -184,7 +184,7 @@ impl RowPages {
                 },
             };
             self.counters.database_gaps.add_shared(1);
-            self.tell_gap(&why);
+            self.log_gap(&why);
             self.standings.set(name, FollowState::NotFollowed(why));
             self.count_lag();
             self.validate().await;
@@ -193,7 +193,7 @@ impl RowPages {
     }
 
     /// Logs why a database is not followed: once for each reason, and then every [`REMINDER`].
-    fn tell_gap(&self, why: &str) {
+    fn log_gap(&self, why: &str) {
         let now = clock::monotonic();
         let mut reported = self.reported.borrow_mut();
         let times = match &mut *reported {
@@ -207,7 +207,7 @@ impl RowPages {
             _ => 1,
         };
         *reported = Some(LoggedGap { why: why.to_owned(), at: now, times: 0 });
-        if self.log.tells(Level::Warn) {
+        if self.log.logs(Level::Warn) {
             let (now, times) = ("pages with its rows are validated every second", times.to_string());
             let values = [("database", &*self.name), ("why", why), ("now", now), ("times", &times)];
             self.log.event(Level::Warn, "database-not-followed", &values);
@@ -265,7 +265,7 @@ impl RowPages {
             }
             waited += 1;
             if waited == SLOW_START_INTERVALS {
-                self.tell_gap("it waits for the end of transactions that were open at the start");
+                self.log_gap("it waits for the end of transactions that were open at the start");
             }
         }
     }

@@ -261,7 +261,7 @@ impl QueryExecutor {
     fn failed(&self, error: &SqlError) {
         self.counters.database_failures.add(1);
         let level = if *error == SqlError::Busy { Level::Warn } else { Level::Error };
-        if self.log.tells(level) {
+        if self.log.logs(level) {
             let why = error.sentence();
             let values = [("route", self.route.as_str()), ("database", self.database.name()), ("why", &why)];
             self.log.seldom_of(level, "database-failed", self.database.name(), &values);

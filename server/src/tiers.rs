@@ -113,7 +113,7 @@ pub struct DiskWatch {
     last: RefCell<DiskState>,
     /// Whether reads skip the device, and whether it is full, as last logged.
     reads_off: Cell<bool>,
-    cramped: Cell<bool>,
+    device_full: Cell<bool>,
     /// Whether "validate everything" was logged, and the logged number of damaged records.
     revalidation_reason: Cell<bool>,
     corrupt: Cell<u64>,
@@ -126,14 +126,14 @@ impl DiskWatch {
     #[must_use]
     pub fn new(lower: &SharedTiers, errors: &ErrorLog) -> Self {
         let teller = errors.of(Subsystem::Disk);
-        let (reads_off, cramped, revalidation_reason, corrupt, entered) = Default::default();
+        let (reads_off, device_full, revalidation_reason, corrupt, entered) = Default::default();
         let last = RefCell::new(DiskState::On);
         Self {
             disk: lower.disk.clone(),
             teller,
             last,
             reads_off,
-            cramped,
+            device_full,
             revalidation_reason,
             corrupt,
             entered,
@@ -147,8 +147,8 @@ impl DiskWatch {
         let mut entered = self.entered.get();
         store.charge_external(&mut entered, disk.memory());
         self.entered.set(entered);
-        self.tell_of_damage(disk);
-        self.tell_of_device(disk);
+        self.log_damage(disk);
+        self.log_device_state(disk);
         let now = disk.state();
         let last = self.last.replace(now.clone());
         match now {
@@ -171,7 +171,7 @@ impl DiskWatch {
 
 impl DiskWatch {
     /// Logs damage: since the last check, and at the opening of the tier.
-    fn tell_of_damage(&self, disk: &DiskTier) {
+    fn log_damage(&self, disk: &DiskTier) {
         let path = disk.path().display().to_string();
         if !self.revalidation_reason.replace(true)
             && let Some(why) = disk.revalidation_reason()
@@ -199,8 +199,8 @@ impl DiskWatch {
     }
 
     /// Logs problems of the device while the tier is on.
-    fn tell_of_device(&self, disk: &DiskTier) {
-        let reads_off = disk.leaves_reads_alone();
+    fn log_device_state(&self, disk: &DiskTier) {
+        let reads_off = disk.skips_reads();
         match (self.reads_off.replace(reads_off), reads_off) {
             (false, true) => {
                 let values = [
@@ -214,15 +214,15 @@ impl DiskWatch {
             }
             _ => {}
         }
-        let cramped = disk.is_cramped();
-        if cramped && !self.cramped.replace(cramped) {
+        let device_full = disk.is_device_full();
+        if device_full && !self.device_full.replace(device_full) {
             let values = [
                 ("why", "the device is full before cache.disk.size is reached"),
                 ("now", "the oldest segments are dropped for new ones"),
             ];
             self.teller.event(Level::Warn, "disk-full", &values);
         }
-        self.cramped.set(cramped);
+        self.device_full.set(device_full);
     }
 }
 
@@ -368,7 +368,7 @@ fn follower(teller: SubsystemLog) -> fleet::OperationFollower {
         teller.event(Level::Debug, "fleet-operation", &values);
     };
     fleet::OperationFollower {
-        follows: Box::new(move || follows.tells(Level::Debug)),
+        follows: Box::new(move || follows.logs(Level::Debug)),
         report: Box::new(log_operation),
     }
 }

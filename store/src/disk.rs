@@ -161,7 +161,7 @@ struct DiskShared {
     space: Arc<DiskUsage>,
     segments: RwLock<BTreeMap<u32, Arc<Segment>>>,
     /// The number of segments when the device was found full below `size`; zero while it is not full.
-    cramped: AtomicUsize,
+    device_full: AtomicUsize,
     /// Bytes of RAM for the list of the active segment's records.
     listed: AtomicU64,
 }
@@ -227,7 +227,7 @@ impl DiskTier {
             index: Index::new(),
             space: Arc::default(),
             segments: RwLock::default(),
-            cramped: AtomicUsize::new(0),
+            device_full: AtomicUsize::new(0),
             listed: AtomicU64::new(0),
         });
         let status = Arc::new(Status::new());
@@ -544,14 +544,14 @@ impl DiskTier {
     /// Whether lookups do not wait for the device because several consecutive ones waited for more than a second. Data in
     /// the page cache is still read.
     #[must_use]
-    pub fn leaves_reads_alone(&self) -> bool {
+    pub fn skips_reads(&self) -> bool {
         self.reader.breaker.is_open()
     }
 
     /// Whether the device is full though `size` is not reached: then the oldest segment is dropped for each new one.
     #[must_use]
-    pub fn is_cramped(&self) -> bool {
-        self.base().cramped.load(Relaxed) > 0
+    pub fn is_device_full(&self) -> bool {
+        self.base().device_full.load(Relaxed) > 0
     }
 
     /// The number of records.

@@ -1,7 +1,6 @@
 //! Sockets, deadlines and connections. The meaning of requests is not here: a [`Handler`] answers.
 
 mod alternative;
-mod answer;
 #[cfg(target_os = "linux")]
 pub mod beneath;
 pub mod body;
@@ -21,17 +20,18 @@ pub mod listener;
 mod outbox;
 mod platform;
 mod proxy_protocol;
+mod response_writer;
 mod streams;
 mod synthetic;
 pub mod tls;
 pub mod worker;
 
 pub use alternative::AlternativeService;
-pub use answer::ResponseWriter;
 pub use body_length::ResponseBody;
 pub use client::Client;
 pub use client_demand::ClientDemand;
 pub use client_socket::ClientGone;
 pub use handler::{AnswerNow, Handler, Reply, RequestBody, Tunnel};
 pub use proxy_protocol::MissingPreamble;
+pub use response_writer::ResponseWriter;
 pub use synthetic::{NO_RESPONSE, PLAIN_TEXT, ReadySynthetic, Synthetic, SyntheticSent};

@@ -1,10 +1,10 @@
 //! A complete response that larder makes itself: error page, redirect, listing, JSON of the admin. One type for all of them, and one
 //! way to send it at each speed.
 
-use crate::answer::ResponseWriter;
 use crate::body::BodyPiece;
 use crate::body_length::ResponseBody;
 use crate::finish::ResponseFinish;
+use crate::response_writer::ResponseWriter;
 use bytes::Bytes;
 use larder_semantics::date;
 use larder_semantics::error_page;

@@ -117,7 +117,7 @@ impl Handler for RequestHandler {
         self.count(&routed);
         let weight = if scopes.is_on() { self.observer.recorder.takes_fast() } else { None };
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
-        let is_heard = routed.is_timed() || self.observer.hears_fast(&outcome, micros);
+        let is_heard = routed.is_timed() || self.observer.is_reported_fast(&outcome, micros);
         if is_heard || weight.is_some() {
             let client = &self.seen(client, || head.fields);
             let head = &RequestHead { target, ..*head };
@@ -188,7 +188,7 @@ impl RequestHandler {
             found = Box::pin(find_beyond_files(&router, found, &request, client)).await;
         }
         let sent = found.filter(|it| may_redirect(it.target)).map(|_| request.clone());
-        found.iter().for_each(|it| tell_certificate(it.target, &mut request, client));
+        found.iter().for_each(|it| add_certificate(it.target, &mut request, client));
         let was_identified = redirected.as_ref().is_some_and(|it| it.is_identified);
         let is_identified = was_identified || router.identifies(found, &request.authority);
         if is_identified && !was_identified {
@@ -206,9 +206,10 @@ impl RequestHandler {
         if let (Some(limits), Some(body)) = (routed.limits(), &mut body) {
             body.limit(limits);
         }
-        let tells_time = routed.target().is_some_and(RouteTarget::tells_time);
-        let stages = &stages(routed.is_timed() || tells_time, client);
-        let is_measured = routed.is_timed() || self.observer.hears_slow() || self.observer.scopes.is_on();
+        let reports_time = routed.target().is_some_and(RouteTarget::reports_time);
+        let stages = &stages(routed.is_timed() || reports_time, client);
+        let is_measured =
+            routed.is_timed() || self.observer.is_reported_slow() || self.observer.scopes.is_on();
         let before = redirected.as_ref().map(|it| it.started);
         let started = before.unwrap_or_else(|| is_measured.then(clock::precise_micros));
         if let Some(span) = &routed.span {
@@ -323,7 +324,7 @@ impl RequestHandler {
             });
         }
         let is_worst = self.observer.is_worst(&outcome, micros);
-        let is_heard = is_worst || routed.is_timed() || self.observer.hears_slow();
+        let is_heard = is_worst || routed.is_timed() || self.observer.is_reported_slow();
         if is_heard || weight.is_some() {
             let finished = finished(head, client, routed, &admitted, &outcome, micros, stages);
             weight.iter().for_each(|it| self.observer.recorder.record(&finished, *it));
@@ -633,9 +634,9 @@ fn may_redirect(target: &RouteTarget) -> bool {
 }
 
 /// Adds the client's certificate to the request, if its route's origins get it: before the request is evaluated.
-fn tell_certificate(target: &RouteTarget, request: &mut Rc<Request>, client: &Client) {
+fn add_certificate(target: &RouteTarget, request: &mut Rc<Request>, client: &Client) {
     if let RouteTarget::Proxy(route) = target
-        && route.tells_certificate
+        && route.sends_certificate
     {
         client_cert::add_fields(&mut Rc::make_mut(request).fields, client);
     }

@@ -8,7 +8,7 @@ use larder_semantics::secret::shown_target;
 use larder_semantics::trial::RecordedRequest;
 use larder_semantics::trial::evidence::{
     CookieEvidence, CookieSharing, MissingEvidence, NeedlessParameters, ParameterEvidence,
-    ReorderedParameters, RouteTroubles, ShareableResponses, SharingRefusal, UncachedEvidence, VALUES,
+    ReorderedParameters, RouteFaults, ShareableResponses, SharingRefusal, UncachedEvidence, VALUES,
     VariantEvidence, VaryingField,
 };
 use larder_server::trial::{TrialRoute, TrialRoutes};
@@ -76,7 +76,7 @@ impl RouteEvidence {
 
 /// Faults of the application that recent requests show.
 #[derive(Default)]
-pub(crate) struct RecentTroubles {
+pub(crate) struct RecentFaults {
     /// URLs whose requests all fail.
     pub(crate) failing: Vec<FailingUrlFact>,
     /// Origins that disagree on sharing.
@@ -89,31 +89,31 @@ const RECENT: u64 = 300;
 const URLS: usize = 10;
 
 /// The faults that the recorded requests of the last minutes show; `origins` are the names of all origins.
-pub(super) fn troubles(
+pub(super) fn application_faults(
     now: &TrialRoutes<'_>,
     parsed: &[ParsedRecord<'_>],
     origins: &[String],
-) -> RecentTroubles {
-    let mut routes: HashMap<RoutePlace, (&str, RouteTroubles<'_>)> = HashMap::new();
+) -> RecentFaults {
+    let mut routes: HashMap<RoutePlace, (&str, RouteFaults<'_>)> = HashMap::new();
     let wall = clock::wall();
     for (number, it) in parsed.iter().enumerate().filter(|it| wall.seconds_since(it.1.record.time) <= RECENT)
     {
         let route = now.route(&it.request);
         let (TrialRoute::Found(at), Some(config)) = (route, now.config(route)) else { continue };
         let (_, route) =
-            routes.entry(at.at).or_insert_with(|| (&config.name, RouteTroubles::new(&config.cache)));
+            routes.entry(at.at).or_insert_with(|| (&config.name, RouteFaults::new(&config.cache)));
         route.note(number, &it.recorded(None), it.record.origin);
     }
     let name = |hash: u64| origins.iter().find(|it| origin_hash(it) == hash).cloned();
-    let mut found = RecentTroubles::default();
-    for (route, troubles) in routes.into_values() {
-        found.failing.extend(troubles.failing().map(|it| FailingUrlFact {
+    let mut found = RecentFaults::default();
+    for (route, application_faults) in routes.into_values() {
+        found.failing.extend(application_faults.failing().map(|it| FailingUrlFact {
             url: url_of(parsed, it.number),
             route: route.to_owned(),
             requests: it.requests,
             status: it.status,
         }));
-        found.disagreeing.extend(troubles.disagreement().and_then(|it| {
+        found.disagreeing.extend(application_faults.disagreement().and_then(|it| {
             Some(DisagreeingFact {
                 route: route.to_owned(),
                 url: url_of(parsed, it.number),

@@ -1,7 +1,7 @@
 //! `POST /api/v1/config/trial`: a configuration on recent requests, before it is applied. The recorder is in `observe`, the ways
 //! of requests in `server::trial`, the decisions in `semantics::trial`. It runs on a thread of its own.
 
-use super::evidence::{self, RecentTroubles, RouteEvidence};
+use super::evidence::{self, RecentFaults, RouteEvidence};
 use super::parsed_record::{ParsedRecord, RoutePlace};
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::files_in_force::FilesInForce;
@@ -59,7 +59,7 @@ impl Admin {
             };
             let file = it.plan.file().map(|it| it.display().to_string());
             let keys = changed_keys(&it.plan, &real.text, &real.others);
-            match context.run(changed, |telling, report| telling.to_json(report)) {
+            match context.run(changed, |rendering, report| rendering.to_json(report)) {
                 Ok(mut result) => {
                     let unjudged = keys.iter().filter(|it| is_of_exchange(it));
                     result["not_judged"] = unjudged.cloned().collect::<Vec<_>>().into();
@@ -93,8 +93,8 @@ impl Admin {
                 let policy = changed.sites.get_mut(*site).and_then(|it| it.routes.get_mut(*route));
                 policy.into_iter().for_each(|it| settings.iter().for_each(|one| one.apply(&mut it.cache)));
             }
-            context.run(changed, |telling, report| {
-                let places = report.shared.iter().filter_map(|it| *telling.places.get(it.number)?);
+            context.run(changed, |rendering, report| {
+                let places = report.shared.iter().filter_map(|it| *rendering.places.get(it.number)?);
                 places.collect::<HashSet<_>>()
             })
         });
@@ -109,7 +109,7 @@ impl Admin {
     pub(crate) async fn evidence(
         &self,
         since: HashMap<RoutePlace, u64>,
-    ) -> Result<(HashMap<RoutePlace, RouteEvidence>, RecentTroubles), AdminResponse> {
+    ) -> Result<(HashMap<RoutePlace, RouteEvidence>, RecentFaults), AdminResponse> {
         let context = self.trial_context();
         self.apart(move |_| {
             let recording = context.recorder.read();
@@ -117,12 +117,12 @@ impl Admin {
             let origins: Vec<String> =
                 context.running.scopes.origins.iter().map(|it| it.name.clone()).collect();
             let now = TrialRoutes::new(&context.running);
-            let troubles = evidence::troubles(&now, &parsed, &origins);
+            let application_faults = evidence::application_faults(&now, &parsed, &origins);
             let change = |it: &ParsedRecord<'_>| {
                 after_place(now.route(&it.request)).and_then(|it| since.get(&it).copied())
             };
             parsed.retain(|it| change(it).is_none_or(|at| it.record.time.0 > at));
-            (evidence::gather(&now, &parsed), troubles)
+            (evidence::gather(&now, &parsed), application_faults)
         })
         .await
     }
@@ -158,7 +158,7 @@ impl TrialContext {
     fn run<T>(
         self,
         changed: Config,
-        render: impl FnOnce(&TrialTelling<'_>, &TrialReport) -> T,
+        render: impl FnOnce(&TrialRendering<'_>, &TrialReport) -> T,
     ) -> Result<T, String> {
         let began = clock::precise_micros();
         let recording = self.recorder.read();
@@ -200,7 +200,7 @@ impl TrialContext {
             trial.see(number, &it.recorded(of_store), &running, &tried);
             places.push(after_place(after));
         }
-        let telling = TrialTelling {
+        let rendering = TrialRendering {
             recording: &recording,
             places: &places,
             then: &changed.config,
@@ -209,7 +209,7 @@ impl TrialContext {
             is_complete: places.len() == parsed.len(),
             began,
         };
-        Ok(render(&telling, &trial.finish()))
+        Ok(render(&rendering, &trial.finish()))
     }
 }
 
@@ -376,7 +376,7 @@ fn keys(site: &larder_config::SiteConfig) -> impl Iterator<Item = (String, Strin
 }
 
 /// The result as JSON.
-struct TrialTelling<'t> {
+struct TrialRendering<'t> {
     recording: &'t Recording,
     /// The route of each request under the changed configuration.
     places: &'t [Option<(usize, usize)>],
@@ -390,7 +390,7 @@ struct TrialTelling<'t> {
     began: u64,
 }
 
-impl TrialTelling<'_> {
+impl TrialRendering<'_> {
     fn to_json(&self, it: &TrialReport) -> Value {
         let changes = ChangeKind::ALL.iter().map(|kind| {
             let list = it.of(*kind);

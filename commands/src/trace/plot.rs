@@ -111,7 +111,7 @@ pub fn page(recorded: &RecordedTraces, title: &str) -> String {
         let _ = writeln!(
             out,
             "<section>\n<h3>{name}</h3>\n<p>{} <span>{count} requests</span></p>",
-            tells(stage)
+            description(stage)
         );
         if points.is_empty() {
             out.push_str("<p class=\"none\">No request entered this stage.</p>\n");
@@ -132,7 +132,7 @@ fn kind(cache: &str) -> PointKind {
     }
 }
 
-fn tells(stage: RequestStage) -> &'static str {
+fn description(stage: RequestStage) -> &'static str {
     match stage {
         RequestStage::Parse => "from the accept, or the first byte, to the complete head",
         RequestStage::Lookup => "cache decision and lookup in RAM",

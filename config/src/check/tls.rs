@@ -208,7 +208,7 @@ impl ConfigCheck {
     }
 
     /// Whether a route's origins get the certificates of clients; with a warning if clients are not asked for one.
-    pub(super) fn tells_certificate(&mut self, at: &RoutePath) -> bool {
+    pub(super) fn sends_certificate(&mut self, at: &RoutePath) -> bool {
         let given = at.key("client_cert");
         let tells = self.flag(&given);
         let of_site = self.text(&at.of_site("tls.client_auth"));

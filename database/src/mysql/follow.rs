@@ -5,7 +5,7 @@ use super::MySqlConnection;
 use super::changes::{Committed, LogTags, TransactionNumber};
 use super::packet_stream::MySqlPacketStream;
 use super::position::LogPosition;
-use super::questions::{SHORT, plain};
+use super::server_queries::{SHORT, plain};
 use super::tables::KnownTables;
 use crate::freshness::FollowedTables;
 use crate::lag::{FollowLag, GATHER};

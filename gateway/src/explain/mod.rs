@@ -222,7 +222,7 @@ impl Gateway {
             Some(bypass) => pass(bypass, &route.policy, &fields, &mut record),
             None => {
                 let verdict = decide(selected.as_ref(), doubted, route, &facts, &fields, now, &mut record);
-                tell_selected(looked, selected.as_ref(), (route, request), &fields, &mut record);
+                record_selected(looked, selected.as_ref(), (route, request), &fields, &mut record);
                 verdict.in_tier(tier).unshared(&tiers)
             }
         };
@@ -232,7 +232,7 @@ impl Gateway {
             (verdict, bypass, record) =
                 (CacheVerdict::refused(status, refusal_sentence(status)), None, RuleRecord::default());
         }
-        verdict.tell_of(route);
+        verdict.add_unavailable(route);
         let ends_here =
             refused.is_none() && request_headers::max_forwards(&request.method, &fields) == Some(0);
         if ends_here {
@@ -290,7 +290,7 @@ pub(crate) fn select(
 const NAMED: usize = 3;
 
 /// Adds to the rules what they do not say of the stored response, or of the missing one.
-fn tell_selected(
+fn record_selected(
     looked: &Lookup,
     selected: Result<&StoredArc, &ForwardReason>,
     (route, request): (&GatewayRoute, &Request),
@@ -299,12 +299,12 @@ fn tell_selected(
 ) {
     match selected {
         Ok(stored) => name_rule(stored, route, request, record),
-        Err(missed) => tell_variants(looked, *missed, fields, record),
+        Err(missed) => record_variants(looked, *missed, fields, record),
     }
 }
 
 /// Where only the variant is missing: the fields that select it, the request's values, and the stored variants.
-fn tell_variants(looked: &Lookup, missed: ForwardReason, fields: &[Field<'_>], record: &mut RuleRecord) {
+fn record_variants(looked: &Lookup, missed: ForwardReason, fields: &[Field<'_>], record: &mut RuleRecord) {
     let (Lookup::Entry(entry), ForwardReason::VaryMiss) = (looked, missed) else { return };
     let Some(newest) = entry.variants.first() else { return };
     let Some(rule) = record.0.iter_mut().find(|it| it.name == "stored") else { return };
@@ -369,7 +369,7 @@ fn is_answered_at_once(
 
 impl CacheVerdict {
     /// Adds that every origin is drained, where the origin is to be asked.
-    fn tell_of(&mut self, route: &GatewayRoute) {
+    fn add_unavailable(&mut self, route: &GatewayRoute) {
         let is_asked = route.maker.is_none() && matches!(self.name, "miss" | "revalidate" | "pass");
         let Some(why) = route.origins.unavailable().filter(|_| is_asked) else { return };
         let why =

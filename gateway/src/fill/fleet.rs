@@ -135,7 +135,7 @@ impl FillJob {
             disk.write_unless(&self.key, stored, || writer.was_removed());
         }
         if let Some(written) = displaced {
-            self.gateway.outlives_us(written).await;
+            self.gateway.known_to_next_process(written).await;
         }
     }
 
@@ -150,7 +150,7 @@ impl FillJob {
         held.supersede();
         let disk = self.gateway.disk_of(&self.route.policy);
         if let Some(written) = disk.and_then(|it| it.supersede(&self.key)) {
-            self.gateway.outlives_us(written).await;
+            self.gateway.known_to_next_process(written).await;
         }
         true
     }

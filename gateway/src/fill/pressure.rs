@@ -85,8 +85,8 @@ pub(crate) fn hand_over(
     pressed: PermitWanted,
 ) -> FillReader {
     let store = &gateway.store;
-    let nobodys = store.hash(&[]);
-    let (mut writer, reader) = store.begin_private(nobodys, &[], store.removals(nobodys));
+    let no_key = store.hash(&[]);
+    let (mut writer, reader) = store.begin_private(no_key, &[], store.removals(no_key));
     let now = clock::wall();
     let head = SharedHead {
         status: 200,

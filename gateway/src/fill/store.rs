@@ -119,7 +119,7 @@ impl FillJob {
             put.wait().await;
         }
         if let Some(written) = down.displaced {
-            self.gateway.outlives_us(written).await;
+            self.gateway.known_to_next_process(written).await;
         }
         if removed() && self.gateway.reaches_below(&self.route) {
             self.gateway.remove(policy, self.hash, &self.key).await;

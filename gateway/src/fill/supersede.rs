@@ -47,7 +47,7 @@ impl Gateway {
             None => {}
         }
         if let Some(written) = on_disk {
-            self.outlives_us(written).await;
+            self.known_to_next_process(written).await;
         }
     }
 
@@ -163,7 +163,7 @@ impl FillJob {
             fleet.supersede_soon(&self.key, RecordReplacement::Marker(asked));
         }
         if let Some(written) = on_disk {
-            self.gateway.outlives_us(written).await;
+            self.gateway.known_to_next_process(written).await;
         }
     }
 }

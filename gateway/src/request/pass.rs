@@ -264,7 +264,7 @@ impl RequestInput<'_, '_> {
         let seq = self.gateway.store.purge(rule.clone());
         match (self.gateway.purge_sender.get(), &self.gateway.tiers.disk) {
             (Some(send), _) => sending.push(send(rule, seq)),
-            (None, Some(disk)) => self.gateway.outlives_us(disk.purged(seq, &rule)).await,
+            (None, Some(disk)) => self.gateway.known_to_next_process(disk.purged(seq, &rule)).await,
             (None, None) => {}
         }
     }

@@ -26,20 +26,20 @@ pub struct SubsystemLog {
 impl SubsystemLog {
     /// Whether an event of this level is logged: if not, its values need not be computed.
     #[must_use]
-    pub fn tells(&self, level: Level) -> bool {
-        self.log.0.tells(self.subsystem, level)
+    pub fn logs(&self, level: Level) -> bool {
+        self.log.0.logs(self.subsystem, level)
     }
 
     /// As [`ErrorLog::event`].
     pub fn event(&self, level: Level, event: &str, values: &[(&str, &str)]) {
-        if self.tells(level) {
+        if self.logs(level) {
             self.log.write(level, event, values);
         }
     }
 
     /// As [`ErrorLog::seldom`].
     pub fn seldom(&self, level: Level, event: &'static str, values: &[(&str, &str)]) {
-        if self.tells(level) && self.log.due(event, "", clock::monotonic()).is_some() {
+        if self.logs(level) && self.log.due(event, "", clock::monotonic()).is_some() {
             self.log.write(level, event, values);
         }
     }
@@ -47,7 +47,7 @@ impl SubsystemLog {
     /// As [`SubsystemLog::event`], but at most once a second for each `event` and `of`; `left_out` is the number of
     /// omitted events since the last, if any.
     pub fn seldom_of(&self, level: Level, event: &'static str, of: &str, values: &[(&str, &str)]) {
-        if self.tells(level)
+        if self.logs(level)
             && let Some(left_out) = self.log.due(event, of, clock::monotonic())
         {
             let count = left_out.to_string();
@@ -98,7 +98,7 @@ impl ErrorLogInner {
         })
     }
 
-    fn tells(&self, subsystem: Subsystem, level: Level) -> bool {
+    fn logs(&self, subsystem: Subsystem, level: Level) -> bool {
         self.is_on.load(Relaxed) && level as u8 >= self.levels[subsystem as usize].load(Relaxed)
     }
 }
@@ -153,8 +153,8 @@ impl ErrorLog {
 
     /// Whether an event of this subsystem and level is logged.
     #[must_use]
-    pub fn tells(&self, subsystem: Subsystem, level: Level) -> bool {
-        self.0.tells(subsystem, level)
+    pub fn logs(&self, subsystem: Subsystem, level: Level) -> bool {
+        self.0.logs(subsystem, level)
     }
 
     /// Sets the minimum levels, in every clone.
@@ -167,7 +167,7 @@ impl ErrorLog {
     /// Writes one event: a stable name with dashes, and values. Never waits; events that do not fit into the queue are
     /// counted in [`ErrorLog::dropped`].
     pub fn event(&self, level: Level, event: &str, values: &[(&str, &str)]) {
-        if self.0.tells(Subsystem::Server, level) {
+        if self.0.logs(Subsystem::Server, level) {
             self.write(level, event, values);
         }
     }

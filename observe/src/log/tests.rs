@@ -305,7 +305,7 @@ fn each_subsystem_has_a_least_level_that_changes_live() {
     let (disk, fleet) = (errors.of(Subsystem::Disk), errors.of(Subsystem::Fleet));
     fleet.event(Level::Debug, "a", &[]);
     errors.set_levels(LogLevels::new(|it| (it == Subsystem::Fleet).then_some(Level::Debug)));
-    assert!(fleet.tells(Level::Debug) && !disk.tells(Level::Error));
+    assert!(fleet.logs(Level::Debug) && !disk.logs(Level::Error));
     fleet.event(Level::Debug, "b", &[("key", "k")]);
     disk.event(Level::Error, "c", &[]);
     errors.event(Level::Error, "d", &[]);

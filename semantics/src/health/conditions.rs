@@ -3,8 +3,8 @@
 use super::condition::{
     Beginning, Condition, ERRORS, ERRORS_REQUESTS, SERVER_ERRORS, condition, list, number,
 };
+use super::current_conditions::CurrentConditions;
 use super::facts::{CertificateFact, CountFacts, HealthFacts};
-use super::held::HeldConditions;
 use super::table::{FindingKind, LIMITS};
 use super::{Minute, PageErrors};
 use crate::certificate_renewal::ExpiryState;
@@ -38,7 +38,11 @@ const ANNOUNCED: u64 = 1_000;
 const DAY: i64 = 86_400;
 
 /// The conditions that hold. `minute` is the growth of the counts within a minute; `held` are the conditions of the reading before.
-pub(super) fn conditions(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldConditions) -> Vec<Condition> {
+pub(super) fn conditions(
+    facts: &HealthFacts,
+    minute: &Minute<'_>,
+    held: &CurrentConditions,
+) -> Vec<Condition> {
     let mut all = Vec::new();
     all.extend(worker(facts));
     super::origins::origins(facts, minute, held, &mut all);
@@ -68,7 +72,7 @@ fn worker(facts: &HealthFacts) -> Option<Condition> {
     Some(condition(FindingKind::WorkerFailed, "worker", what, why).with_effect(effect))
 }
 
-fn errors(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldConditions) -> Option<Condition> {
+fn errors(facts: &HealthFacts, minute: &Minute<'_>, held: &CurrentConditions) -> Option<Condition> {
     let CountFacts { requests, errors_5xx, .. } = *minute.counts;
     let before = held.of(SERVER_ERRORS).map(|it| it.kind);
     if requests == 0 || before.is_none() && requests < ERRORS_REQUESTS {
@@ -159,7 +163,7 @@ fn lower_tiers(facts: &HealthFacts, all: &mut Vec<Condition>) {
 
 /// Databases that are not followed, or late, and whether requests for their pages fail: those of the last seconds count, or of the last
 /// minute where there are none.
-fn databases(facts: &HealthFacts, pages: &[PageErrors], held: &HeldConditions, all: &mut Vec<Condition>) {
+fn databases(facts: &HealthFacts, pages: &[PageErrors], held: &CurrentConditions, all: &mut Vec<Condition>) {
     for it in facts.databases.iter().filter(|it| it.is_followed && it.lag_millis > MOST_LAG) {
         let what = format!("the changes of database {} are read late", it.name);
         let evidence = format!("{} s and {} bytes of its log behind", it.lag_millis / 1000, it.lag_bytes);
@@ -282,7 +286,7 @@ fn certificate(it: &CertificateFact, now: u64) -> Option<Condition> {
     Some(found.begun(Beginning::Unstated))
 }
 
-fn memory(facts: &HealthFacts, held: &HeldConditions) -> Option<Condition> {
+fn memory(facts: &HealthFacts, held: &CurrentConditions) -> Option<Condition> {
     const SUBJECT: &str = "memory";
     let HealthFacts { ram_budget: budget, ram_usable: usable, .. } = *facts;
     let least = if held.of(SUBJECT).is_some() { WITHHELD.1 } else { WITHHELD.0 };
@@ -297,7 +301,7 @@ fn memory(facts: &HealthFacts, held: &HeldConditions) -> Option<Condition> {
 }
 
 /// Fresh pages that no tier has any more. With a lower tier, requests for them count: a page that only left RAM is a hit of that tier.
-fn evictions(facts: &HealthFacts, minute: &CountFacts, held: &HeldConditions) -> Option<Condition> {
+fn evictions(facts: &HealthFacts, minute: &CountFacts, held: &CurrentConditions) -> Option<Condition> {
     const SUBJECT: &str = "evictions";
     let has_lower = facts.disk.is_on || !facts.memcached.is_empty();
     let evicted = if has_lower { minute.missed_evicted } else { minute.evicted_fresh };
@@ -323,7 +327,7 @@ fn evictions(facts: &HealthFacts, minute: &CountFacts, held: &HeldConditions) ->
 }
 
 /// A purge that one sender repeats, while requests for purged pages reach the origin.
-fn repeated_purge(facts: &HealthFacts, minute: &CountFacts, held: &HeldConditions) -> Option<Condition> {
+fn repeated_purge(facts: &HealthFacts, minute: &CountFacts, held: &CurrentConditions) -> Option<Condition> {
     const SUBJECT: &str = "repeated purge";
     let it = facts.repeated_purge.as_ref()?;
     let of = |(begins, ends): (u64, u64)| if held.of(SUBJECT).is_some() { ends } else { begins };

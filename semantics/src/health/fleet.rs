@@ -1,8 +1,8 @@
 //! The conditions of a fleet as this node sees them: its memcached servers, and its nodes.
 
 use super::condition::{Beginning, Condition, condition, list};
+use super::current_conditions::CurrentConditions;
 use super::facts::{CountFacts, HealthFacts, NodeFact};
-use super::held::HeldConditions;
 use super::table::FindingKind;
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const LOST_SHARE: (u64, u64) = (5, 2);
 pub(super) fn servers(
     facts: &HealthFacts,
     minute: &CountFacts,
-    held: &HeldConditions,
+    held: &CurrentConditions,
     all: &mut Vec<Condition>,
 ) {
     for it in facts.memcached.iter().filter(|it| it.ejections >= FLAPS) {

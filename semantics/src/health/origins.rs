@@ -2,8 +2,8 @@
 
 use super::Minute;
 use super::condition::{Condition, ERRORS_REQUESTS, condition, list};
+use super::current_conditions::CurrentConditions;
 use super::facts::{HealthFacts, OriginAnswers, OriginFact};
-use super::held::HeldConditions;
 use super::table::FindingKind;
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ const WAITS: (u64, u64) = (20, 10);
 pub(super) fn origins(
     facts: &HealthFacts,
     minute: &Minute<'_>,
-    held: &HeldConditions,
+    held: &CurrentConditions,
     all: &mut Vec<Condition>,
 ) {
     // By their routes: origins of different routes have different requests, hence different errors and times.
@@ -123,7 +123,7 @@ fn down(facts: &HealthFacts, origin: &OriginFact, routes: &[usize]) -> Option<Co
 }
 
 /// Requests that wait for a slot of `proxy.connections`.
-fn queued(origin: &OriginFact, own: &OriginAnswers, held: &HeldConditions) -> Option<Condition> {
+fn queued(origin: &OriginFact, own: &OriginAnswers, held: &CurrentConditions) -> Option<Condition> {
     let subject = format!("queue of origin {}", origin.name);
     let least = if held.of(&subject).is_some() { WAITS.1 } else { WAITS.0 };
     if own.waits < least || own.waits * 100 < own.all {
@@ -143,7 +143,7 @@ fn failing(
     routes: &[usize],
     (origin, own): (&OriginFact, &OriginAnswers),
     others: &[OriginAnswers],
-    held: &HeldConditions,
+    held: &CurrentConditions,
 ) -> Option<Condition> {
     let subject = format!("errors of origin {}", origin.name);
     let is_held = held.of(&subject).is_some();
@@ -181,7 +181,7 @@ fn slow(
     routes: &[usize],
     (origin, own): (&OriginFact, &OriginAnswers),
     others: &[OriginAnswers],
-    held: &HeldConditions,
+    held: &CurrentConditions,
 ) -> Option<Condition> {
     let subject = format!("time of origin {}", origin.name);
     let is_held = held.of(&subject).is_some();

@@ -2,8 +2,8 @@
 //! origins that disagree, and a start that would fail.
 
 use super::condition::{Beginning, Condition, ERRORS_REQUESTS, condition};
+use super::current_conditions::CurrentConditions;
 use super::facts::{CountFacts, DisagreeingFact, FailingUrlFact, HealthFacts};
-use super::held::HeldConditions;
 use super::table::{CLIENT_LIMITS, ClientLimitRow, FindingKind, LimitUnit};
 use super::{ChangedRefusals, Minute};
 
@@ -13,7 +13,7 @@ const TIMES: (u64, u64) = (4, 2);
 pub(super) fn refusals(
     facts: &HealthFacts,
     minute: &Minute<'_>,
-    held: &HeldConditions,
+    held: &CurrentConditions,
     all: &mut Vec<Condition>,
 ) {
     let limits = CLIENT_LIMITS.iter().zip(minute.counts.client_limits).zip(facts.client_limits);
@@ -77,7 +77,7 @@ fn shown(value: u64, unit: LimitUnit) -> String {
 }
 
 /// Far more requests are refused than before the configuration changed.
-fn after_change(facts: &HealthFacts, it: ChangedRefusals, held: &HeldConditions) -> Option<Condition> {
+fn after_change(facts: &HealthFacts, it: ChangedRefusals, held: &CurrentConditions) -> Option<Condition> {
     const SUBJECT: &str = "refusals after a change";
     let change = facts.changed.as_ref()?;
     let times = if held.of(SUBJECT).is_some() { TIMES.1 } else { TIMES.0 };

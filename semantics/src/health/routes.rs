@@ -1,8 +1,8 @@
 //! The conditions of single routes: errors, refused requests, redirect loops, maintenance, and routes without requests.
 
 use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, SERVER_ERRORS, condition, list};
+use super::current_conditions::CurrentConditions;
 use super::facts::{HealthFacts, RouteCountFact};
-use super::held::HeldConditions;
 use super::table::FindingKind;
 use super::{Minute, RouteCounts};
 
@@ -18,7 +18,7 @@ const FAILED: (u64, u64) = (50, 40);
 pub(super) fn routes(
     facts: &HealthFacts,
     minute: &Minute<'_>,
-    held: &HeldConditions,
+    held: &CurrentConditions,
     all: &mut Vec<Condition>,
 ) {
     // That of all routes names those with errors.
@@ -74,7 +74,7 @@ fn is_most(requests: u32, some: u64, is_held: bool) -> bool {
 }
 
 /// Most responses are server errors.
-fn failing(fact: &RouteCountFact, it: &RouteCounts, held: &HeldConditions) -> Option<Condition> {
+fn failing(fact: &RouteCountFact, it: &RouteCounts, held: &CurrentConditions) -> Option<Condition> {
     let subject = format!("errors of route {}", fact.name);
     if !is_most(it.requests, it.errors_5xx.into(), held.of(&subject).is_some()) {
         return None;
@@ -90,7 +90,7 @@ fn failing(fact: &RouteCountFact, it: &RouteCounts, held: &HeldConditions) -> Op
 }
 
 /// Most responses have a status of 400 to 499 for another reason than `access`. Purges that the configuration refuses are left out.
-fn rejecting(fact: &RouteCountFact, it: &RouteCounts, held: &HeldConditions) -> Option<Condition> {
+fn rejecting(fact: &RouteCountFact, it: &RouteCounts, held: &CurrentConditions) -> Option<Condition> {
     let subject = format!("client errors of route {}", fact.name);
     let requests = it.requests.saturating_sub(it.purges_refused);
     let count =
@@ -118,7 +118,7 @@ fn limited(fact: &RouteCountFact, it: &RouteCounts) -> Option<Condition> {
 }
 
 /// Most requests are refused by address, condition or credentials.
-fn refused(fact: &RouteCountFact, it: &RouteCounts, held: &HeldConditions) -> Option<Condition> {
+fn refused(fact: &RouteCountFact, it: &RouteCounts, held: &CurrentConditions) -> Option<Condition> {
     let subject = format!("access of route {}", fact.name);
     let (requests, refused) = (u64::from(it.requests), u64::from(it.refused));
     let (least, share) = match held.of(&subject) {

@@ -1,15 +1,15 @@
 //! Evidence in recorded requests that pages are the same for all clients, whatever their cookies, and for all values of a query
 //! parameter. Equal bodies are evidence; a mark of the application, a cookie that a response sets, and a difference refuse it.
 
+mod application_faults;
 mod cookies;
 mod parameters;
-mod troubles;
 mod uncached;
 mod variants;
 
+pub use application_faults::{Disagreement, FailingUrl, RouteFaults};
 pub use cookies::{CookieEvidence, CookieSharing, EqualForAll, MissingEvidence, SharingRefusal};
 pub use parameters::{NeedlessParameters, ParameterEvidence, ReorderedParameters};
-pub use troubles::{Disagreement, FailingUrl, RouteTroubles};
 pub use uncached::{ShareableResponses, UncachedEvidence};
 pub use variants::{VariantEvidence, VaryingField};
 

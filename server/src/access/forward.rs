@@ -217,7 +217,7 @@ impl ForwardAuth {
         target: &UnambiguousTarget,
     ) -> FieldList {
         let mut fields = FieldList::with_room_for(view.fields, 512 + 2 * target.uri.len());
-        strip_hop_by_hop_into(view.fields.iter().copied(), |it| self.tells(it.name), &mut fields);
+        strip_hop_by_hop_into(view.fields.iter().copied(), |it| self.sends(it.name), &mut fields);
         let (host, scheme) = (host(view), view.scheme.name());
         fields.push("CDN-Loop", context.gateway.id.as_bytes());
         request_headers::add_client_address(&mut fields, context.client);
@@ -236,7 +236,7 @@ impl ForwardAuth {
 
     /// Whether the service gets a field of the client: none that describes a body or asks for a part, none that larder writes, and
     /// none that would name the client or another resource.
-    fn tells(&self, name: &str) -> bool {
+    fn sends(&self, name: &str) -> bool {
         let is = |it: &str| name.eq_ignore_ascii_case(it);
         if is("authorization") {
             return self.tells_authorization;
@@ -290,7 +290,7 @@ impl ForwardAuth {
                 part(text.as_bytes());
             }
             let is_told = |it: &&Field<'_>| {
-                !is_hop_by_hop(it.name) && (self.tells(it.name) || OF_PROXIES.iter().any(|name| it.is(name)))
+                !is_hop_by_hop(it.name) && (self.sends(it.name) || OF_PROXIES.iter().any(|name| it.is(name)))
             };
             for it in view.fields.iter().filter(is_told) {
                 part(it.name.to_ascii_lowercase().as_bytes());
@@ -327,7 +327,7 @@ const NOT_TOLD: [&str; 20] = [
     "priority",
 ];
 
-/// Fields by which trusted proxies say how a request arrived: larder tells the service what they mean.
+/// Fields by which trusted proxies say how a request arrived: larder passes their meaning to the service.
 const OF_PROXIES: [&str; 3] = ["forwarded", "x-forwarded-for", "x-forwarded-proto"];
 
 /// Fields of a refusal that larder writes itself, and those that would let a cache keep it.

@@ -146,7 +146,7 @@ impl JwtAuth {
             Err(why) => return TokenVerdict::Invalid(self.invalid(why.sentence())),
         };
         if !self.config.claims.iter().all(|(name, value)| claims.has(name, value)) {
-            self.state.tell_refused("jwt", "a required claim is missing");
+            self.state.log_refused("jwt", "a required claim is missing");
             let text = "The token does not permit access to this page.";
             return TokenVerdict::Invalid(challenge(403, text, "Bearer error=\"insufficient_scope\""));
         }
@@ -243,7 +243,7 @@ impl JwtAuth {
 
     /// The response to an invalid token. The log has the reason.
     fn invalid(&self, why: &str) -> Synthetic {
-        self.state.tell_refused("jwt", why);
+        self.state.log_refused("jwt", why);
         challenge(401, "The token is not valid.", "Bearer error=\"invalid_token\"")
     }
 }

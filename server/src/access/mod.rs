@@ -90,8 +90,8 @@ impl AccessState {
     }
 
     /// Logs why credentials were refused: the client does not learn it.
-    fn tell_refused(&self, kind: &str, why: &str) {
-        if let Some(errors) = self.errors.get().filter(|it| it.tells(Level::Debug)) {
+    fn log_refused(&self, kind: &str, why: &str) {
+        if let Some(errors) = self.errors.get().filter(|it| it.logs(Level::Debug)) {
             errors.seldom_of(Level::Debug, "credentials-refused", why, &[("kind", kind), ("why", why)]);
         }
     }
@@ -296,7 +296,7 @@ impl LiveAccess {
     pub fn set_log(&self, errors: &ErrorLog) {
         let log = errors.of(Subsystem::Server);
         // The admin has a router as well, and no log.
-        if log.tells(Level::Error) {
+        if log.logs(Level::Error) {
             self.state.errors.get_or_init(|| log);
         }
     }

@@ -31,7 +31,7 @@ impl SignedUrls {
         match self.config.verify(&request, clock::wall().0) {
             Ok(()) => Checked::Valid(ValidCredentials::default()),
             Err(why) => {
-                self.state.tell_refused("signed", why.sentence());
+                self.state.log_refused("signed", why.sentence());
                 let text = match why {
                     SignedFault::Expired => "The link has expired.",
                     _ => "The link is not valid.",

@@ -40,7 +40,7 @@ impl PurgeQueue {
 impl PurgedTiers {
     pub(super) async fn purge_tags(&self, order: TagPurges) -> SpreadPurges {
         // A connection to the other process is not opened in between: the purges are in force at once.
-        if self.nodes.is_some() || self.peer.is_connected() || self.teller.tells(Level::Debug) {
+        if self.nodes.is_some() || self.peer.is_connected() || self.teller.logs(Level::Debug) {
             return self.purge_each_tag(order).await;
         }
         let (mut writes, count) = (Vec::new(), order.tags.len() as u64);

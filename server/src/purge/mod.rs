@@ -391,7 +391,7 @@ impl PurgedTiers {
         if !done.is_complete() {
             self.counters.purges_incomplete.add_shared(1);
         }
-        if order.receipt == ReceiptDetail::Counted || self.teller.tells(Level::Debug) {
+        if order.receipt == ReceiptDetail::Counted || self.teller.logs(Level::Debug) {
             self.log(&done, &order.by);
         }
         done
@@ -420,7 +420,7 @@ impl PurgedTiers {
         let seq = done.seq.to_string();
         let mut values = vec![(kind, target.as_str()), ("strength", strength(done.asked.strength))];
         values.extend([("seq", seq.as_str()), ("by", by)]);
-        for receipt in done.receipts.iter().filter(|_| self.teller.tells(Level::Debug)) {
+        for receipt in done.receipts.iter().filter(|_| self.teller.logs(Level::Debug)) {
             let (state, detail) = receipt.state.spell();
             let mut values = vec![("seq", seq.as_str()), ("of", &receipt.of), ("state", state)];
             values.extend(detail.map(|it| ("detail", it)));

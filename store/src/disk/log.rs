@@ -207,9 +207,9 @@ impl SegmentLog {
                 Ok(()) => break,
             }
         }
-        let cramped = &self.base.cramped;
-        if self.base.segments.read().len() > cramped.load(Relaxed) {
-            cramped.store(0, Relaxed);
+        let device_full = &self.base.device_full;
+        if self.base.segments.read().len() > device_full.load(Relaxed) {
+            device_full.store(0, Relaxed);
         }
         Ok(())
     }
@@ -219,7 +219,7 @@ impl SegmentLog {
     fn make_room(&mut self) -> Result<bool, NotWritten> {
         let base = self.base.clone();
         let count = base.segments.read().len();
-        let most = base.cramped.fetch_max(count, Relaxed).max(count);
+        let most = base.device_full.fetch_max(count, Relaxed).max(count);
         if count <= most.div_ceil(4) || !self.drop_oldest(RecordRetention::Never)? {
             return Ok(false);
         }

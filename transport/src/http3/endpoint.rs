@@ -3,9 +3,9 @@
 use super::connection::Http3Connection;
 use super::endpoint_waker::EndpointWaker;
 use super::handshake::QuicSettings;
+use super::packet_handover::{self, PassedMessage};
 use super::port::{Packet, PacketOwner, QuicPort, QuicSocket, SocketIds};
 use super::port_check;
-use super::succession::{self, PassedMessage};
 use crate::alternative::AlternativeService;
 use crate::handler::Handler;
 use crate::tls::{ServerTls, certificates, quic_suites};
@@ -310,7 +310,7 @@ impl<H: Handler> SocketLoop<H> {
         let goes_on = match passed.poll_read_ready(context) {
             Poll::Pending => false,
             Poll::Ready(guard) => {
-                match succession::receive(passed.get_ref(), &mut buffers) {
+                match packet_handover::receive(passed.get_ref(), &mut buffers) {
                     PassedMessage::Packets(about, packets) => {
                         self.packets(clock::instant(), &about, packets);
                     }

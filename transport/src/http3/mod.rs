@@ -8,20 +8,20 @@
 //! ```
 
 mod connection;
-mod early;
+mod early_data;
 mod endpoint;
 mod endpoint_waker;
 mod handshake;
 mod output;
+mod packet_handover;
 mod port;
 mod port_check;
 mod requests;
-mod succession;
 mod uni_streams;
 
 pub use endpoint::serve_until;
+pub use packet_handover::QuicHandOver;
 pub use port::{QuicPort, QuicSocket, QuicSockets};
-pub use succession::QuicHandOver;
 
 use larder_wire::http3::Http3Error;
 use quinn_proto::VarInt;

@@ -1,8 +1,8 @@
 //! A UDP port for QUIC: a socket for each worker, and connection IDs that name it. The kernel selects a socket by the addresses of a
 //! packet; after a change of either, the worker that receives it passes it on to that of the connection. Packets for connections of
-//! another port at the same sockets are in `succession`.
+//! another port at the same sockets are in `packet_handover`.
 
-use super::succession::{PassedSockets, QuicHandOver};
+use super::packet_handover::{PassedSockets, QuicHandOver};
 use crate::listener::{SocketHandle, family};
 use bytes::BytesMut;
 use larder_wire::passed_packets::PassedPackets;

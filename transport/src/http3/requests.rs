@@ -1,7 +1,7 @@
 //! The streams of requests: their frames (RFC 9114 §4.1), and the beginning of an answer.
 
 use super::connection::{Http3Connection, Http3GoawayState, Http3State, StreamTaskGuard};
-use super::early::EarlyBytes;
+use super::early_data::EarlyBytes;
 use crate::ResponseWriter;
 use crate::body::BodyPiece;
 use crate::client::Client;

@@ -6,25 +6,25 @@
 
 pub mod certificates;
 mod challenge;
-mod early;
+mod early_data_sessions;
 mod hello;
-mod kept_sessions;
 mod ocsp;
 pub(crate) mod quic_suites;
+mod resumable_sessions;
 mod rules;
 pub(crate) mod session;
 mod tickets;
 pub mod unknown_names;
 
 pub(crate) use challenge::ChallengeConfigs;
-pub(crate) use early::{EarlyPromises, NoTickets};
+pub(crate) use early_data_sessions::{EarlyPromises, NoTickets};
 pub(crate) use rules::{AwaitedHello, RuledConfigs};
 pub use rules::{HandshakeRules, NamePattern, TlsRules};
 
 use arc_swap::ArcSwap;
 use certificates::{Certificate, CertificateResolver};
-use early::EarlySessions;
-use kept_sessions::{KeptSessions, SessionState};
+use early_data_sessions::EarlySessions;
+use resumable_sessions::{ResumableSessions, SessionState};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -132,7 +132,7 @@ impl AlpnProtocol {
 /// keep theirs.
 pub struct ServerTls {
     configs: ArcSwap<RuledConfigs>,
-    sessions: KeptSessions,
+    sessions: ResumableSessions,
     early_sessions: EarlySessions,
     /// Those for validations by CAs; usually empty.
     challenges: ArcSwap<ChallengeConfigs>,
@@ -147,7 +147,7 @@ impl ServerTls {
     /// # Errors
     /// One sentence.
     pub fn new(certificates: &[Certificate], rules: TlsRules) -> Result<Arc<Self>, String> {
-        let sessions = KeptSessions::new()?;
+        let sessions = ResumableSessions::new()?;
         let unknown_names = Arc::<UnknownNames>::default();
         let configs = ArcSwap::from_pointee(ruled(certificates, rules, &sessions, &unknown_names)?);
         let (early_sessions, challenges, replacing) = Default::default();
@@ -198,7 +198,7 @@ impl ServerTls {
 fn ruled(
     certificates: &[Certificate],
     rules: TlsRules,
-    sessions: &KeptSessions,
+    sessions: &ResumableSessions,
     unknown_names: &Arc<UnknownNames>,
 ) -> Result<RuledConfigs, String> {
     let mut configs = Vec::new();

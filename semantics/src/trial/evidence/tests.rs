@@ -390,11 +390,11 @@ fn the_fields_that_make_variants_are_counted_by_their_values() {
 fn with_status(rows: &[Row], status: impl Fn(&str) -> u16) -> Vec<FailingUrl> {
     let policy = Policy::default();
     recorded(rows, |all| {
-        let mut troubles = RouteTroubles::new(&policy);
+        let mut application_faults = RouteFaults::new(&policy);
         for (number, it) in all.iter().enumerate() {
-            troubles.note(number, &RecordedRequest { status: status(it.target), ..*it }, 1);
+            application_faults.note(number, &RecordedRequest { status: status(it.target), ..*it }, 1);
         }
-        troubles.failing().collect()
+        application_faults.failing().collect()
     })
 }
 
@@ -423,9 +423,9 @@ fn origins_that_disagree_on_sharing_are_found() {
             .map(|it| Row { came: came(it as usize), ..row(it, format!("/{}", it / 4), String::new()) })
             .collect();
         recorded(&rows, |all| {
-            let mut troubles = RouteTroubles::new(&policy);
-            all.iter().enumerate().for_each(|(at, it)| troubles.note(at, it, origin(at)));
-            troubles.disagreement().map(|it| (it.shares, it.forbids))
+            let mut application_faults = RouteFaults::new(&policy);
+            all.iter().enumerate().for_each(|(at, it)| application_faults.note(at, it, origin(at)));
+            application_faults.disagreement().map(|it| (it.shares, it.forbids))
         })
     };
     let alternately = |at: usize| at as u64 % 2 + 1;

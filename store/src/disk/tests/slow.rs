@@ -43,10 +43,10 @@ fn reads_skip_a_device_after_several_that_hang() {
     within(async {
         tokio::time::pause();
         for key in ["a", "b", "c"] {
-            assert!(!tier.0.disk().leaves_reads_alone());
+            assert!(!tier.0.disk().skips_reads());
             assert!(!tier.read(key).await);
         }
-        assert!(tier.0.disk().leaves_reads_alone());
+        assert!(tier.0.disk().skips_reads());
         assert_eq!(1, tier.0.counters.disk_reads_off.get());
         let before = tokio::time::Instant::now();
         for key in ["d", "e", "f"].repeat(20) {
@@ -65,7 +65,7 @@ fn reads_skip_a_device_after_several_that_hang() {
         tier.0.calls.faults.reads_hang(false);
         assert!(tier.read("a").await && tier.read("b").await);
         assert_eq!((4, 63), tier.slow_and_skipped());
-        assert!(!tier.0.disk().leaves_reads_alone());
+        assert!(!tier.0.disk().skips_reads());
         assert_eq!(0, tier.0.counters.disk_reads_off.get());
     });
 }
@@ -77,13 +77,13 @@ fn simultaneous_hanging_reads_count_once() {
         tokio::time::pause();
         tokio::join!(tier.read("a"), tier.read("b"), tier.read("c"), tier.read("d"));
         assert_eq!((4, 0), tier.slow_and_skipped());
-        assert!(!tier.0.disk().leaves_reads_alone());
+        assert!(!tier.0.disk().skips_reads());
         // Nor are those that are far apart.
         tokio::time::advance(Duration::from_secs(70)).await;
         tier.read("a").await;
         tokio::time::advance(Duration::from_secs(70)).await;
         tier.read("b").await;
-        assert!(!tier.0.disk().leaves_reads_alone());
+        assert!(!tier.0.disk().skips_reads());
     });
 }
 
@@ -100,19 +100,19 @@ fn a_recovered_device_is_noticed_without_reads() {
             disk.look();
             tokio::time::advance(Duration::from_secs(1)).await;
         }
-        assert!(disk.leaves_reads_alone(), "it hangs still");
+        assert!(disk.skips_reads(), "it hangs still");
         assert_eq!((3, 0), tier.slow_and_skipped(), "and nobody was told to wait for it");
         tier.0.calls.faults.reads_hang(false);
         for _ in 0..10_000 {
             disk.look();
             tokio::time::advance(Duration::from_secs(1)).await;
-            if !disk.leaves_reads_alone() {
+            if !disk.skips_reads() {
                 break;
             }
             // The reader's thread needs a processor, which others may have.
             std::thread::park_timeout(Duration::from_millis(1));
         }
-        assert!(!disk.leaves_reads_alone());
+        assert!(!disk.skips_reads());
         assert_eq!(0, tier.0.counters.disk_reads_off.get());
     });
 }

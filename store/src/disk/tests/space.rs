@@ -230,13 +230,13 @@ fn a_device_that_is_smaller_than_the_size_goes_round() {
         assert_eq!(Some(noise(at, 10_000)), tier.get(&format!("k{at}")), "what is new is taken");
         assert_eq!(super::super::DiskState::On, tier.disk().state(), "k{at}");
     }
-    assert!(tier.segments().len() >= 4 && tier.disk().is_cramped());
+    assert!(tier.segments().len() >= 4 && tier.disk().is_device_full());
     assert!(tier.counters.disk_device_full_drops.get() > 20);
     assert_eq!((0, 0), (tier.counters.disk_off_skipped.get(), tier.counters.disk_failures.get()));
     tier.disk().remove(b"k299").wait().unwrap();
     tier.calls.faults.has_room_for(None);
     (0..60).for_each(|at| tier.put(&format!("l{at}"), blob(at, 10_000)));
-    assert!(tier.segments().len() > 10 && !tier.disk().is_cramped());
+    assert!(tier.segments().len() > 10 && !tier.disk().is_device_full());
     tier.restart();
     assert!(tier.get("k299").is_none() && tier.get("k298").is_some() && tier.get("l59").is_some());
 }

@@ -37,7 +37,7 @@ pub struct Disagreement {
 }
 
 /// The recent requests of one route.
-pub struct RouteTroubles<'p> {
+pub struct RouteFaults<'p> {
     policy: &'p Policy,
     urls: BTreeMap<u64, UrlTroubles>,
     requests: u64,
@@ -53,7 +53,7 @@ struct UrlTroubles {
     origins: BTreeMap<u64, [u64; 2]>,
 }
 
-impl<'p> RouteTroubles<'p> {
+impl<'p> RouteFaults<'p> {
     /// For a route with this policy.
     #[must_use]
     pub fn new(policy: &'p Policy) -> Self {

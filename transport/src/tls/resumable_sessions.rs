@@ -29,9 +29,9 @@ impl SessionState {
 }
 
 /// The sessions under the rules that request no client certificates: these differ by the lowest version alone.
-pub(super) struct KeptSessions([(MinTlsVersion, SessionState); 2]);
+pub(super) struct ResumableSessions([(MinTlsVersion, SessionState); 2]);
 
-impl KeptSessions {
+impl ResumableSessions {
     pub(super) fn new() -> Result<Self, String> {
         Ok(Self([(MinTlsVersion::Tls12, SessionState::new()?), (MinTlsVersion::Tls13, SessionState::new()?)]))
     }
@@ -76,13 +76,13 @@ mod tests {
         HandshakeRules { min_version: least, client: ClientAuth::Off }
     }
 
-    fn keys_of(sessions: &KeptSessions, rules: &HandshakeRules) -> Arc<TicketKeys> {
+    fn keys_of(sessions: &ResumableSessions, rules: &HandshakeRules) -> Arc<TicketKeys> {
         sessions.of(rules).unwrap().tickets
     }
 
     #[test]
     fn each_of_the_rules_has_keys_of_its_own_over_a_reload_and_an_upgrade() {
-        let (old, new) = (KeptSessions::new().unwrap(), KeptSessions::new().unwrap());
+        let (old, new) = (ResumableSessions::new().unwrap(), ResumableSessions::new().unwrap());
         let (low, high) = (rules(MinTlsVersion::Tls12), rules(MinTlsVersion::Tls13));
         let ticket = keys_of(&old, &low).encrypt(b"session").unwrap();
         assert!(keys_of(&old, &low).decrypt(&ticket).is_some());
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn sessions_with_certificates_end_with_a_reload() {
-        let sessions = KeptSessions::new().unwrap();
+        let sessions = ResumableSessions::new().unwrap();
         for client in [ClientAuth::Optional(PathBuf::new()), ClientAuth::Required(PathBuf::new())] {
             let rules = HandshakeRules { min_version: MinTlsVersion::Tls12, client };
             let ticket = keys_of(&sessions, &rules).encrypt(b"session").unwrap();
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn keys_of_another_form_change_nothing() {
-        let (old, new) = (KeptSessions::new().unwrap(), KeptSessions::new().unwrap());
+        let (old, new) = (ResumableSessions::new().unwrap(), ResumableSessions::new().unwrap());
         let (low, keys) = (rules(MinTlsVersion::Tls12), old.ticket_keys());
         let ticket = keys_of(&new, &low).encrypt(b"session").unwrap();
         new.take_ticket_keys(&[]).unwrap();

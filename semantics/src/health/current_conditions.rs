@@ -7,7 +7,7 @@ use super::table::FindingKind;
 
 /// The conditions of the last reading, with their starts.
 #[derive(Debug, Default)]
-pub(super) struct HeldConditions(Vec<HeldCondition>);
+pub(super) struct CurrentConditions(Vec<HeldCondition>);
 
 #[derive(Debug)]
 pub(super) struct HeldCondition {
@@ -24,7 +24,7 @@ pub(super) struct HeldCondition {
     evidence: String,
 }
 
-impl HeldConditions {
+impl CurrentConditions {
     pub fn of(&self, subject: &str) -> Option<&HeldCondition> {
         self.0.iter().find(|it| it.subject == subject)
     }

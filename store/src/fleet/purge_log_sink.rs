@@ -1,4 +1,4 @@
-//! The store's part of the fleet's purge logs: see `follower::Holder`, and docs/decisions/0081.
+//! The store's part of the fleet's purge logs: see `PurgeLogSink`, and docs/decisions/0081.
 
 use crate::purges::rules::FollowedLogs;
 use crate::purges::{Position, PurgeRule, PurgeScope, Seq, Strength};
@@ -101,5 +101,5 @@ impl PurgeLogSink for Store {
 }
 
 #[cfg(test)]
-#[path = "purge_holder/tests.rs"]
+#[path = "purge_log_sink/tests.rs"]
 mod tests;
