@@ -67,7 +67,7 @@ fn machines() {
 
 #[test]
 fn findings() {
-    is_drawn("docs/guide/reading-the-page.md", "findings", &larder_semantics::health::manual());
+    is_drawn("docs/guide/reading-the-page.md", "findings", &larder_semantics::server_state::manual());
 }
 
 #[test]

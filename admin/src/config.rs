@@ -192,7 +192,7 @@ impl Admin {
         let history: Vec<Value> = store.iter().flat_map(|it| it.history()).map(past).collect();
         let asked = AskedTexts { text: text.clone(), others: Default::default() };
         let real = AskedTexts { text: saved, others: Default::default() };
-        let none_waits = self.health.waiting().is_empty();
+        let none_waits = self.server_state.waiting().is_empty();
         let covering = cover.clone();
         let read = self.apart(move |it| {
             let files = asked.files(&it.plan, &covering);
@@ -227,7 +227,7 @@ impl Admin {
                 "editable": why.is_none(), "why": why,
                 "text": text, "included": included, "site_files": shown.site_files, "hash": now, "running_hash": running,
                 "pending": checked.restart, "pending_values": checked.restart_values,
-                "next_start": self.health.next_start(),
+                "next_start": self.server_state.next_start(),
                 "document": shown.document,
                 "flags": flags,
                 "keys": keys::keys(),

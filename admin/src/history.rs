@@ -8,7 +8,7 @@ mod marks;
 mod minutes;
 mod rings;
 
-use super::health::is_down;
+use super::server_state::is_down;
 use super::{Admin, AdminRequest, AdminResponse};
 use columns::{HistoryReading, LEVELS};
 pub use difference::{DIFFERENCE, WORST};
@@ -458,7 +458,7 @@ impl Admin {
             origins: origins
                 .map(|it| (it.name.clone(), (is_down(it), it.drained_by() == Some(Drained::ByOperator))))
                 .collect(),
-            faults: self.health.faults(),
+            faults: self.server_state.faults(),
         }
     }
 

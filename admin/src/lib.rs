@@ -10,7 +10,6 @@ mod certificates;
 mod compressed;
 mod config;
 mod explain;
-mod health;
 mod history;
 mod memory;
 mod nodes;
@@ -29,6 +28,7 @@ mod recent_counts;
 mod recent_sums;
 mod requester;
 mod schemas;
+mod server_state;
 mod session_file;
 mod sessions;
 mod stats;
@@ -45,7 +45,6 @@ pub use advice::JudgedRequests;
 pub use audit::Audit;
 use bytes::Bytes;
 pub use config::{ConfigOrder as ReloadOrder, Configuring};
-pub use health::HealthState;
 pub use history::{HistoryEnd, HistoryState};
 use larder_config::admin_role::AdminRole;
 use larder_counters::Counters;
@@ -78,6 +77,7 @@ pub use objects::WalkLocks;
 pub use recent_sums::RecentSums;
 use requester::Requester;
 use serde_json::{Value, json};
+pub use server_state::ServerState;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ pub struct Admin {
     /// The failure of a worker.
     pub failure: Arc<WorkerFailure>,
     /// The state of the server.
-    pub health: HealthState,
+    pub server_state: ServerState,
     /// The samples and events of the last days.
     pub history: HistoryState,
     /// The sums of the last minute.
@@ -464,9 +464,9 @@ impl Admin {
         self.access.set_tokens(&live.config.admin.tokens);
         *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None, tls_port));
         let before = self.live.replace(live.clone());
-        self.carry_health_over(&before, &live);
+        self.carry_state_over(&before, &live);
         self.carry_counts_over(&before, &live);
-        self.health.note_values(self.configuring.values());
+        self.server_state.note_values(self.configuring.values());
     }
 
     /// Whether a change has to be made in the process that replaces this one. Purges reach it from here.

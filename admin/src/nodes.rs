@@ -3,7 +3,7 @@
 
 use super::{Admin, AdminResponse};
 use larder_counters::Counters;
-use larder_semantics::health::{HealthReport, HealthWord, NodeFact};
+use larder_semantics::server_state::{NodeFact, ServerStateReport, StateWord};
 use larder_server::cluster::{FleetView, LogServerRow};
 use larder_server::node_records::{NodeFigures, NodeRow, VERSION};
 use larder_server::node_registry::{KnownStatus, Presence};
@@ -94,14 +94,14 @@ impl Admin {
     }
 
     /// Hands the figures of this node to its status for the others.
-    pub(super) fn report_to_nodes(&self, report: &HealthReport) {
+    pub(super) fn report_to_nodes(&self, report: &ServerStateReport) {
         let Some(nodes) = &self.nodes else { return };
         let sums = self.totals.sums();
         let of =
             |name: &str| Counters::TABLE.iter().zip(&sums).find(|it| it.0.name == name).map_or(0, |it| *it.1);
         let live = self.live.borrow();
         let disk = self.gateway.tiers.disk.as_ref().map(|it| it.bytes());
-        let finding = report.findings.first().filter(|_| report.word != HealthWord::Healthy);
+        let finding = report.findings.first().filter(|_| report.word != StateWord::Healthy);
         nodes.take_figures(NodeFigures {
             sums: ["requests", "cache_hits", "cache_misses", "cache_passes"].map(of),
             state: report.word,
@@ -162,7 +162,7 @@ fn node(it: &NodeRow, now: u64) -> Value {
     let uptime = status.map(|it| it.uptime / 1000);
     let recent = status.map(|it| it.recent).filter(|it| it.millis > 0);
     let own = json!({
-        "state": status.and_then(|it| it.state).map(HealthWord::name),
+        "state": status.and_then(|it| it.state).map(StateWord::name),
         "finding": status.map(|it| &*it.finding).filter(|it| !it.is_empty()),
         "version": status.map(|it| &*it.version), "envelope": status.map(|it| it.envelope), "pid": status.map(|it| it.pid),
         "uptime": uptime, "started": uptime.map(|it| view.reported.min(now).saturating_sub(it)),

@@ -1,7 +1,7 @@
 //! The endpoints of origins: the state of each, draining one at run time, and restoring it. Load balancing is in
 //! `larder_origin`.
 
-use super::health::is_down;
+use super::server_state::is_down;
 use super::stats::origin_json;
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::OriginMember;

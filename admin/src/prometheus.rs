@@ -1,10 +1,10 @@
 //! The statistics for Prometheus: its text format, version 0.0.4. Every number is one of the JSON's; names have the
 //! suffixes of Prometheus (the unit, and `_total` for a counter), durations are in seconds.
 
-use super::{Admin, AdminResponse, health};
+use super::{Admin, AdminResponse, server_state};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters, Unit};
 use larder_origin::OriginState;
-use larder_semantics::health::{FINDINGS, HealthReport};
+use larder_semantics::server_state::{FINDINGS, ServerStateReport};
 use larder_server::route_stats::{ConfigScopes, ReasonSum, RouteIdentity, RouteScopes, ScopeSums};
 use larder_transport::Synthetic;
 use std::fmt::{Display, Write as _};
@@ -35,7 +35,7 @@ impl Admin {
         out.times(&live.scopes);
         self.tiers_text(&live.scopes, &mut out);
         self.memory_text(&mut out);
-        out.health(&self.look_at_health());
+        out.server_state(&self.judge_state());
         out.0
     }
 
@@ -119,10 +119,10 @@ impl MetricsText {
         }
     }
 
-    fn health(&mut self, report: &HealthReport) {
+    fn server_state(&mut self, report: &ServerStateReport) {
         let name = "larder_health";
         self.head(name, "The state of the server: 0 healthy, 1 degraded, 2 failing.", "gauge");
-        self.sample(name, &[], health::level(report.word));
+        self.sample(name, &[], server_state::level(report.word));
         let name = "larder_health_finding";
         self.head(name, "Findings about the state of the server, by name.", "gauge");
         for it in FINDINGS {

@@ -1,7 +1,7 @@
 //! JSON schemas of requests and responses of the endpoints; a subject with many of them has its own file.
 
 use super::config::change;
-use super::health::health;
+use super::server_state::server_state;
 
 /// `GET /api/v1/openapi.json`.
 pub const DESCRIPTION: &str = r#"{"type":"object","required":["openapi","info","security","paths","components"],"properties":{
@@ -87,7 +87,7 @@ pub const STATS: &str = concat!(
 "privileges":{"type":"object","required":["uid","gid","groups","capabilities","no_new_privileges","system_call_filter","landlock"],"properties":{"uid":{"type":"integer"},"gid":{"type":"integer"},
 "groups":{"type":"array","items":{"type":"integer"}},"capabilities":{"type":"array","items":{"type":"string"}},"no_new_privileges":{"type":"boolean"},"system_call_filter":{"type":"boolean"},"landlock":{"type":["integer","null"],"description":"the version of the interface by which Landlock restricts the process to the paths of its configuration; null without such rules"}}},
 "health":"#,
-    health!(),
+    server_state!(),
     r#",
 "nodes":"#,
     nodes!(),

@@ -30,7 +30,9 @@ use super::schemas::{
 };
 use super::stats::DETAIL;
 use super::top::{TOP, TOP_RESET};
-use super::{Admin, AdminRequest, AdminResponse, advice, config, health, history, nodes, sessions, why};
+use super::{
+    Admin, AdminRequest, AdminResponse, advice, config, history, nodes, server_state, sessions, why,
+};
 use larder_config::admin_role::AdminRole;
 use larder_counters::top::{TopOrder, TopSubject};
 use larder_semantics::policy::LONGEST_LIFETIME;
@@ -275,7 +277,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/assets/{name}", OPEN, "Returns a file of the admin page.", |it, asked| Box::pin(async move { it.asset(asked) })).gives_any("*/*"),
     row("GET", "/api/v1/openapi.json", VIEWER, "This description.", |it, _| Box::pin(async move { it.openapi() })).gives(DESCRIPTION),
     row("GET", "/healthz", ANY_NAME, "Health check of larder for monitoring: returns one word.", |it, _| Box::pin(async move { it.healthz() })).gives_any("text/plain"),
-    row("GET", "/api/v1/health", WORD, "The state of the server: the findings, the worst first. Without a token it is one word as text: healthy, degraded or failing.", |it, asked| Box::pin(async move { it.health(&asked) })).gives(health::HEALTH).example("", ""),
+    row("GET", "/api/v1/health", WORD, "The state of the server: the findings, the worst first. Without a token it is one word as text: healthy, degraded or failing.", |it, asked| Box::pin(async move { it.server_state(&asked) })).gives(server_state::SERVER_STATE).example("", ""),
     row("GET", "/api/v1/history", VIEWER, "The history: samples of the counters in steps of 1 s (15 minutes), 10 s (6 hours) or more (7 days), and events, those before a restart included.", |it, asked| Box::pin(async move { it.history(&asked) }))
         .query(history::QUERY).gives(history::HISTORY).example("since=0&step=60", ""),
     row("GET", "/api/v1/history/difference", VIEWER, "Compares a time range of the last 6 hours with the time of the same length before it: routes, reasons and URLs by minute, slow and failed requests.", |it, asked| Box::pin(async move { it.history_difference(&asked) }))

@@ -10,8 +10,8 @@ use crate::upgrade::old_process::Successor;
 use crate::upgrade::program;
 use crate::upgrade::purge_channel::LinkEnd;
 use larder_admin::{
-    Admin, AdminAccess, Audit, Configuring, HealthState, HistoryEnd, HistoryState, JudgedRequests,
-    RecentSums, ReloadOrder, UpgradeOrder,
+    Admin, AdminAccess, Audit, Configuring, HistoryEnd, HistoryState, JudgedRequests, RecentSums,
+    ReloadOrder, ServerState, UpgradeOrder,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -290,7 +290,7 @@ impl Supervisor {
         }
         let sums = self.running.shared.totals.sums();
         limits.log_changes(now, sums.into_iter(), &self.running.errors);
-        admin.iter().for_each(|it| drop(it.look_at_health()));
+        admin.iter().for_each(|it| drop(it.judge_state()));
         admin.iter().for_each(|it| it.update_history());
         admin.iter().for_each(|it| it.keep_sums());
     }
@@ -358,7 +358,7 @@ impl Supervisor {
             heap: shared.heap.clone(),
             measured: larder_admin::MeasuredMemory::default(),
             failure: shared.failure.clone(),
-            health: HealthState::default(),
+            server_state: ServerState::default(),
             recent_sums: RecentSums::default(),
             judged: JudgedRequests::default(),
             history: self.open_history(&live.config),
@@ -370,10 +370,10 @@ impl Supervisor {
         });
         admin.apply_config(live.clone(), self.running.orders.borrow().addresses.tls_port());
         let orders = self.running.orders.borrow();
-        admin.health.set_logs(self.access_logs(&orders.site_logs));
+        admin.server_state.set_logs(self.access_logs(&orders.site_logs));
         drop(orders);
-        self.running.not_restored.iter().for_each(|it| admin.health.not_restored(it));
-        let _ = admin.look_at_health();
+        self.running.not_restored.iter().for_each(|it| admin.server_state.not_restored(it));
+        let _ = admin.judge_state();
         admin.update_history();
         tokio::task::spawn_local(Admin::judge_recent_requests(Rc::downgrade(&admin)));
         // Its own counters: requests to the admin are not client requests.
@@ -450,10 +450,10 @@ impl Supervisor {
 
     /// Reloads by an order of the admin, which restores the earlier text after a rejection.
     fn reload_for(&self, admin: Option<&Admin>) -> Result<(), String> {
-        let refused = admin.and_then(|it| it.health.refused());
+        let refused = admin.and_then(|it| it.server_state.refused());
         let outcome = self.reload("requested through the admin", admin);
         if let (Err(_), Some(admin)) = (&outcome, admin) {
-            admin.health.restore_refused(refused);
+            admin.server_state.restore_refused(refused);
         }
         outcome
     }
@@ -475,7 +475,7 @@ impl Supervisor {
             }
             Err(problems) => {
                 self.running.shared.own.config_rejections.add_shared(1);
-                admin.iter().for_each(|it| it.health.refuse(&problems));
+                admin.iter().for_each(|it| it.server_state.refuse(&problems));
                 // One line of the log for each error.
                 for problem in problems.lines() {
                     let values = [
@@ -503,8 +503,8 @@ impl Supervisor {
         larder_config::names::warn_of_unknown(&live.config, move |it| start::log_warning(&errors, &it));
         if let Some(admin) = admin {
             admin.apply_config(live.clone(), addresses.tls_port());
-            admin.health.in_force(waiting.iter().map(|it| it.key.clone()).collect());
-            admin.health.set_logs(self.access_logs(&site_logs));
+            admin.server_state.in_force(waiting.iter().map(|it| it.key.clone()).collect());
+            admin.server_state.set_logs(self.access_logs(&site_logs));
         }
         let tls = self.running.certificates.borrow().as_ref().map(tls::CertificateStore::tls);
         let moved = !addresses.are(&self.running.orders.borrow().addresses);
@@ -532,9 +532,9 @@ impl Supervisor {
         if certificates.changed() {
             let live = self.running.orders.borrow().live.clone();
             let outcome = certificates.apply_config(&live.config, &self.running.errors);
-            admin
-                .iter()
-                .for_each(|it| it.health.certificates(outcome.as_ref().copied().map_err(String::as_str)));
+            admin.iter().for_each(|it| {
+                it.server_state.certificates(outcome.as_ref().copied().map_err(String::as_str))
+            });
             match outcome {
                 Ok(()) => self.running.errors.event(Level::Info, "certificates-reloaded", &[]),
                 Err(why) => {

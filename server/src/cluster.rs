@@ -11,7 +11,7 @@ use larder_purge_log::environment::{LocalEnvironment, random};
 use larder_purge_log::follower::LogEvent;
 use larder_purge_log::purger::{NodeOutcome, NodeReceipt};
 use larder_purge_log::{FleetPurgeLog, LogEnvironment, LogKeys, LogParameters};
-use larder_semantics::health::PurgeLogFact;
+use larder_semantics::server_state::PurgeLogFact;
 use larder_store::Store;
 use larder_store::fleet::purge_log_server::PurgeLogServer;
 use larder_store::fleet::purge_log_sink::entry_of;

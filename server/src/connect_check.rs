@@ -2,7 +2,7 @@
 //! imitated: an origin without a health check gets a connection and no byte. The validity of a configuration is not decided here.
 
 use crate::access::AuthService;
-use crate::health;
+use crate::health_checks;
 use larder_config::memcached_address::ServerAddress;
 use larder_config::problem::Source;
 use larder_config::tiers::{FleetConfig, FleetProtocol};
@@ -143,7 +143,7 @@ fn place(route: &RouteConfig, key: &'static str) -> Source {
 }
 
 fn origin(config: &Config, route: &RouteConfig, proxy: &Proxy, member: &OriginMember) -> Contactable {
-    let check = proxy.to.health.as_ref().map(|it| health::check_of(config, it, member));
+    let check = proxy.to.health.as_ref().map(|it| health_checks::check_of(config, it, member));
     let name = member.name();
     let answer = ask_origin(proxy.to.clone(), member.clone(), check, proxy.limits);
     Contactable {
@@ -160,7 +160,7 @@ async fn ask_origin(
     check: Option<HealthCheck>,
     limits: larder_origin::OriginLimits,
 ) -> Result<String, String> {
-    let pool = health::single(&origins, &member, limits);
+    let pool = health_checks::single(&origins, &member, limits);
     pool.check_connect().await.map_err(|it| failed(&it, &member.at, "proxy.tls.ca"))?;
     let Some(check) = check else { return Ok("connected".to_owned()) };
     let asked = format!("{} {}", check.method, check.path);

@@ -6,7 +6,7 @@ use larder_config::geo::{GeoConfig, GeoContent};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level};
 use larder_semantics::geo::GeoLookup;
-use larder_semantics::health::BrokenFileFact;
+use larder_semantics::server_state::BrokenFileFact;
 use larder_stdx::clock;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ pub mod descriptors;
 pub mod files;
 pub mod finish;
 pub mod geo;
-pub mod health;
+pub mod health_checks;
 pub mod inherited;
 pub mod input_error;
 pub mod live;

@@ -27,9 +27,9 @@ use larder_origin::{
 };
 use larder_semantics::file_order::FileOrderRules;
 use larder_semantics::geo::GeoLookup;
-use larder_semantics::health::BrokenFileFact;
 use larder_semantics::key::KeyRecipe;
 use larder_semantics::policy::{Policy, TierSet};
+use larder_semantics::server_state::BrokenFileFact;
 use larder_stdx::circuit_breaker::BreakerChange;
 use larder_stdx::duration::spell;
 use larder_transport::listener::{Listen, ListenerAddress};

@@ -6,7 +6,7 @@ use larder_counters::Counters;
 use larder_purge_log::environment::LocalEnvironment;
 use larder_purge_log::survey::ServerSurvey;
 use larder_purge_log::{FleetPurgeLog, LogEnvironment};
-use larder_semantics::health::HealthWord;
+use larder_semantics::server_state::StateWord;
 use larder_stdx::clock;
 use larder_store::Store;
 use larder_store::fleet::FleetKey;
@@ -38,7 +38,7 @@ pub struct NodeFigures {
     /// Since the start: requests of clients, hits, misses, requests that bypassed the cache.
     pub sums: [u64; 4],
     /// The state of the server.
-    pub state: HealthWord,
+    pub state: StateWord,
     /// The name of its worst finding; empty without one.
     pub finding: &'static str,
     /// The RAM tier.

@@ -16,7 +16,7 @@ export interface Histogram {
 }
 
 /** The state of the server, the worst finding first. */
-export interface Health {
+export interface ServerState {
   word: 'healthy' | 'degraded' | 'failing';
   findings: Finding[];
   /** Further ones. */
@@ -59,7 +59,7 @@ export interface Certificate {
 
 export interface Stats {
   version: number;
-  health?: Health;
+  health?: ServerState;
   now: number;
   now_us?: number;
   uptime?: number;
@@ -264,7 +264,7 @@ export interface FleetNode {
   since_is_exact: boolean;
   reported: number;
   status: 'known' | 'awaited' | 'older-version' | 'later-version' | 'damaged';
-  state: Health['word'] | null;
+  state: ServerState['word'] | null;
   finding: string | null;
   version: string | null;
   uptime: number | null;

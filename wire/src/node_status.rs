@@ -11,7 +11,7 @@
 //! | 122 | | name, version of larder, finding |
 //! | behind them | 8 | XXH3-64 of all preceding bytes |
 
-use larder_semantics::health::HealthWord;
+use larder_semantics::server_state::StateWord;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The most bytes of a record.
@@ -78,7 +78,7 @@ pub struct NodeStatus {
     /// Its process id.
     pub pid: u32,
     /// The state of the node; `None` if it is not judged there.
-    pub state: Option<HealthWord>,
+    pub state: Option<StateWord>,
     /// Whether it follows the purge logs.
     pub in_sync: bool,
     /// The version of the envelopes that it writes.
@@ -121,9 +121,9 @@ impl NodeStatus {
         }
         let state = match self.state {
             None => 0,
-            Some(HealthWord::Healthy) => 1,
-            Some(HealthWord::Degraded) => 2,
-            Some(HealthWord::Failing) => 3,
+            Some(StateWord::Healthy) => 1,
+            Some(StateWord::Degraded) => 2,
+            Some(StateWord::Failing) => 3,
         };
         out.extend_from_slice(&[state, u8::from(self.in_sync), self.envelope]);
         let name = permitted(&self.name, MOST_NODE_NAME, is_shown);
@@ -174,9 +174,9 @@ impl NodeStatus {
         let [state, in_sync, envelope, name, version, finding] = take(&mut rest)?;
         it.state = match state {
             0 => None,
-            1 => Some(HealthWord::Healthy),
-            2 => Some(HealthWord::Degraded),
-            3 => Some(HealthWord::Failing),
+            1 => Some(StateWord::Healthy),
+            2 => Some(StateWord::Degraded),
+            3 => Some(StateWord::Failing),
             _ => return None,
         };
         (it.in_sync, it.envelope) = (in_sync == 1, envelope);
@@ -237,7 +237,7 @@ mod tests {
             disk: TierUse { used: 8, budget: 9 },
             recent: RecentCounts { millis: 60_000, requests: 100, hits: 90, misses: 6, passes: 4 },
             pid: 4711,
-            state: Some(HealthWord::Degraded),
+            state: Some(StateWord::Degraded),
             in_sync: true,
             envelope: 1,
             name: "küche 0.0.0.0:80".into(),
@@ -248,8 +248,7 @@ mod tests {
 
     #[test]
     fn a_record_reads_as_it_was_written() {
-        for state in [None, Some(HealthWord::Healthy), Some(HealthWord::Degraded), Some(HealthWord::Failing)]
-        {
+        for state in [None, Some(StateWord::Healthy), Some(StateWord::Degraded), Some(StateWord::Failing)] {
             let status = NodeStatus { state, ..full() };
             assert_eq!(ReadStatus::Status(status.clone()), NodeStatus::read(&status.write()));
         }

@@ -21,7 +21,7 @@ use larder_observe::worst::Worst;
 use larder_server::addresses::{OpenAddress, OpenAddresses, OpenQuic};
 use larder_server::counter_sum::CounterSums;
 use larder_server::descriptors::DescriptorShares;
-use larder_server::health::Watches;
+use larder_server::health_checks::Watches;
 use larder_server::live::{DrainReason, Live, WorkerState};
 use larder_server::memory_release::{self, MemoryRelease};
 use larder_server::overlay::Overlays;

@@ -2,9 +2,9 @@
 
 use super::parsed_record::{ParsedRecord, RoutePlace};
 use larder_observe::recorder::origin_hash;
-use larder_semantics::health::{DisagreeingFact, FailingUrlFact};
 use larder_semantics::policy::Policy;
 use larder_semantics::secret::shown_target;
+use larder_semantics::server_state::{DisagreeingFact, FailingUrlFact};
 use larder_semantics::trial::RecordedRequest;
 use larder_semantics::trial::evidence::{
     CookieEvidence, CookieSharing, MissingEvidence, NeedlessParameters, ParameterEvidence,

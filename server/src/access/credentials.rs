@@ -11,8 +11,8 @@ use super::verification::{Checked, UnverifiedCredential, ValidCredentials, Verif
 use larder_config::access::AccessConfig;
 use larder_counters::Counters;
 use larder_semantics::field;
-use larder_semantics::health::BrokenFileFact;
 use larder_semantics::request_view::RequestView;
+use larder_semantics::server_state::BrokenFileFact;
 use larder_semantics::unambiguous_target::UnambiguousTarget;
 use larder_transport::Synthetic;
 use std::sync::Arc;

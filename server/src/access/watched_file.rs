@@ -5,7 +5,7 @@ use super::AccessState;
 use crate::config_watch::{FileLook, look};
 use larder_counters::Counters;
 use larder_observe::log::Level;
-use larder_semantics::health::BrokenFileFact;
+use larder_semantics::server_state::BrokenFileFact;
 use larder_stdx::clock;
 use parking_lot::{Mutex, RwLock};
 use std::path::{Path, PathBuf};

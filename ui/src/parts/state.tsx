@@ -6,11 +6,11 @@ import { clock, moment } from '../format';
 import { useReadings } from '../hooks';
 import degraded from '../larder-degraded.svg';
 import failing from '../larder-failing.svg';
-import type { Finding, Health } from '../types';
+import type { Finding, ServerState } from '../types';
 import { Icon, type IconName } from './icons';
 import { Linked, again } from './linked';
 
-const WORDS: Record<Health['word'], { word: string; icon: IconName }> = {
+const WORDS: Record<ServerState['word'], { word: string; icon: IconName }> = {
   healthy: { word: 'Healthy', icon: 'check' },
   degraded: { word: 'Degraded', icon: 'warn' },
   failing: { word: 'Failing', icon: 'fail' },

@@ -24,8 +24,8 @@ fn route(name: &str, origins: &[usize]) -> RouteFact {
 }
 
 /// Facts at a second after the start.
-fn at(second: u64) -> HealthFacts {
-    HealthFacts {
+fn at(second: u64) -> StateFacts {
+    StateFacts {
         now: NOW + second,
         at: 1000 * second,
         ram_budget: 100,
@@ -39,15 +39,15 @@ fn counts(requests: u64, errors_5xx: u64) -> CountFacts {
 }
 
 /// The names of the findings, and the word.
-fn names(report: &HealthReport) -> (HealthWord, Vec<&'static str>) {
+fn names(report: &ServerStateReport) -> (StateWord, Vec<&'static str>) {
     (report.word, report.findings.iter().map(|it| it.kind.row().name).collect())
 }
 
 /// Two readings of the same facts, the second after the longest time that a condition needs.
-fn settled(facts: &HealthFacts) -> HealthReport {
-    let mut judge = HealthJudge::default();
+fn settled(facts: &StateFacts) -> ServerStateReport {
+    let mut judge = StateJudge::default();
     judge.look(facts);
-    judge.look(&HealthFacts { now: facts.now + 60, at: facts.at + 60_000, ..facts.clone() })
+    judge.look(&StateFacts { now: facts.now + 60, at: facts.at + 60_000, ..facts.clone() })
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn the_list_is_in_the_order_of_its_kinds_and_whole() {
 #[test]
 fn without_a_condition_it_is_healthy() {
     let report = settled(&at(0));
-    assert_eq!((HealthWord::Healthy, vec![]), names(&report));
+    assert_eq!((StateWord::Healthy, vec![]), names(&report));
     assert_eq!("Healthy", report.sentence());
 }
 
@@ -74,8 +74,8 @@ fn an_origin_is_down_with_its_reason_and_its_effect() {
     let why = "its health check answers 503";
     let origins = vec![origin("10.0.0.7:8000", why), origin("10.0.0.8:8000", "")];
     let routes = vec![route("a/", &[0, 1]), route("b/", &[0, 1]), route("c/", &[1])];
-    let mut judge = HealthJudge::default();
-    let facts = HealthFacts { origins, routes, ..at(0) };
+    let mut judge = StateJudge::default();
+    let facts = StateFacts { origins, routes, ..at(0) };
     let report = judge.look(&facts);
     assert_eq!(
         "Degraded: origin 10.0.0.7:8000 is down since 02:46:11 UTC (its health check answers 503); its 2 routes use \
@@ -84,20 +84,20 @@ fn an_origin_is_down_with_its_reason_and_its_effect() {
     );
     assert_eq!("overview?origin=10.0.0.7:8000", report.findings[0].view);
     // The start stays, also if the other one fails; on another day it has a date.
-    let both = HealthFacts {
+    let both = StateFacts {
         origins: vec![origin("10.0.0.7:8000", why), origin("10.0.0.8:8000", "timeout")],
         ..facts.clone()
     };
-    let report = judge.look(&HealthFacts { now: NOW + 86_400, at: 86_400_000, ..both });
-    assert_eq!((HealthWord::Failing, vec!["no-origin", "no-origin"]), names(&report));
+    let report = judge.look(&StateFacts { now: NOW + 86_400, at: 86_400_000, ..both });
+    assert_eq!((StateWord::Failing, vec!["no-origin", "no-origin"]), names(&report));
     assert_eq!(
         "Failing: origin 10.0.0.7:8000 is down since 06 Nov 02:46:11 UTC (its health check answers 503); 2 routes have no \
          other origin in use (a/, b/) (1 more: no-origin)",
         report.sentence()
     );
     let well =
-        HealthFacts { origins: vec![origin("10.0.0.7:8000", ""), origin("10.0.0.8:8000", "")], ..facts };
-    assert_eq!((HealthWord::Healthy, vec![]), names(&judge.look(&HealthFacts { now: NOW + 86_401, ..well })));
+        StateFacts { origins: vec![origin("10.0.0.7:8000", ""), origin("10.0.0.8:8000", "")], ..facts };
+    assert_eq!((StateWord::Healthy, vec![]), names(&judge.look(&StateFacts { now: NOW + 86_401, ..well })));
 }
 
 /// "Failing" was the headline for a route whose requests were all answered, and a route with errors alone came third.
@@ -110,10 +110,10 @@ fn a_failed_health_check_of_an_origin_that_answers_comes_after_requests_that_fai
         origin("c", ""),
     ];
     let routes = vec![route("rooms", &[0, 1]), route("r1", &[2])];
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, errors| {
         let (counts, troubled) = (counts(10_000 * second, errors), vec![troubled(1, errors, errors, 0)]);
-        judge.look(&HealthFacts {
+        judge.look(&StateFacts {
             origins: origins.clone(),
             routes: routes.clone(),
             counts,
@@ -123,7 +123,7 @@ fn a_failed_health_check_of_an_origin_that_answers_comes_after_requests_that_fai
     };
     (0..12).for_each(|second| drop(look(second, 10 * second)));
     let report = look(12, 120);
-    assert_eq!((HealthWord::Degraded, vec!["route-fails", "origin-down", "origin-down"]), names(&report));
+    assert_eq!((StateWord::Degraded, vec!["route-fails", "origin-down", "origin-down"]), names(&report));
     let sentence = report.findings[1].sentence(report.now);
     assert!(
         sentence.ends_with(
@@ -136,22 +136,22 @@ fn a_failed_health_check_of_an_origin_that_answers_comes_after_requests_that_fai
 #[test]
 fn an_origin_that_no_route_uses_or_that_is_drained_is_no_finding() {
     let drained = OriginFact { is_used: false, ..origin("a", "") };
-    let facts = HealthFacts {
+    let facts = StateFacts {
         origins: vec![drained, origin("b", "timeout")],
         routes: vec![route("r", &[0])],
         ..at(0)
     };
-    assert_eq!((HealthWord::Healthy, vec![]), names(&settled(&facts)));
+    assert_eq!((StateWord::Healthy, vec![]), names(&settled(&facts)));
 }
 
 #[test]
 fn the_share_of_server_errors_needs_requests_and_ends_below_its_threshold() {
-    let mut judge = HealthJudge::default();
-    let mut look = |second: u64, counts: CountFacts| judge.look(&HealthFacts { counts, ..at(second) });
+    let mut judge = StateJudge::default();
+    let mut look = |second: u64, counts: CountFacts| judge.look(&StateFacts { counts, ..at(second) });
     look(0, counts(1_000, 0));
-    assert_eq!(HealthWord::Healthy, look(1, counts(1_019, 19)).word, "19 requests are too few");
+    assert_eq!(StateWord::Healthy, look(1, counts(1_019, 19)).word, "19 requests are too few");
     let report = look(2, counts(1_020, 20));
-    assert_eq!((HealthWord::Failing, vec!["most-requests-fail"]), names(&report));
+    assert_eq!((StateWord::Failing, vec!["most-requests-fail"]), names(&report));
     assert_eq!(
         "Failing: 100 % of the responses are server errors since 02:46:13 UTC (20 of 20 within the last minute)",
         report.sentence()
@@ -159,14 +159,14 @@ fn the_share_of_server_errors_needs_requests_and_ends_below_its_threshold() {
     assert_eq!(vec!["most-requests-fail"], names(&look(3, counts(1_050, 21))).1, "42 %");
     assert_eq!(vec!["requests-fail"], names(&look(4, counts(1_060, 21))).1, "35 %");
     assert_eq!(vec!["requests-fail"], names(&look(5, counts(2_000, 21))).1, "2.1 %");
-    assert_eq!(HealthWord::Healthy, look(6, counts(2_100, 21)).word, "1.9 %");
-    assert_eq!(HealthWord::Healthy, look(7, counts(2_101, 50)).word, "5 % is required again");
-    assert_eq!(HealthWord::Degraded, look(8, counts(2_101, 90)).word);
+    assert_eq!(StateWord::Healthy, look(6, counts(2_100, 21)).word, "1.9 %");
+    assert_eq!(StateWord::Healthy, look(7, counts(2_101, 50)).word, "5 % is required again");
+    assert_eq!(StateWord::Degraded, look(8, counts(2_101, 90)).word);
     // After a minute without requests nothing is known of their share.
     for second in 9..70 {
         look(second, counts(2_101, 90));
     }
-    assert_eq!(HealthWord::Healthy, look(70, counts(2_101, 90)).word);
+    assert_eq!(StateWord::Healthy, look(70, counts(2_101, 90)).word);
 }
 
 fn troubled(at: u32, requests: u64, errors_5xx: u64, limited: u64) -> RouteCountFact {
@@ -175,9 +175,9 @@ fn troubled(at: u32, requests: u64, errors_5xx: u64, limited: u64) -> RouteCount
 
 #[test]
 fn server_errors_are_reported_by_route_within_the_minute() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, counts, troubled| {
-        let report = judge.look(&HealthFacts { counts, troubled, ..at(second) });
+        let report = judge.look(&StateFacts { counts, troubled, ..at(second) });
         report.findings.first().map(|it| (it.kind.row().name, it.effect.clone()))
     };
     let errors = |effect: &str| Some(("requests-fail", effect.to_owned()));
@@ -201,35 +201,33 @@ fn sums(requests: u64, errors_5xx: u64) -> ConfigSums {
 
 #[test]
 fn a_reload_keeps_the_minute() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut evicted = counts(9_000, 100);
-    judge.look(&HealthFacts { counts: evicted.clone(), troubled: vec![troubled(3, 900, 100, 0)], ..at(0) });
+    judge.look(&StateFacts { counts: evicted.clone(), troubled: vec![troubled(3, 900, 100, 0)], ..at(0) });
     evicted.evicted_fresh = 50;
     let begun = CountFacts { requests: 10_000, errors_5xx: 160, ..evicted.clone() };
-    let report =
-        judge.look(&HealthFacts { counts: begun, troubled: vec![troubled(3, 950, 160, 0)], ..at(1) });
-    let sentence = |report: &HealthReport| report.findings.first().map(|it| it.sentence(report.now));
+    let report = judge.look(&StateFacts { counts: begun, troubled: vec![troubled(3, 950, 160, 0)], ..at(1) });
+    let sentence = |report: &ServerStateReport| report.findings.first().map(|it| it.sentence(report.now));
     let first =
         "6 % of the responses are server errors since 02:46:12 UTC (60 of 1000 within the last minute)";
     assert!(sentence(&report).unwrap().starts_with(first), "{report:?}");
     // A route with 8000 requests and without errors is removed, one with 300 and 7 ends its maintenance, and the others move.
     judge.reload(&sums(10_000, 160), &sums(2_300, 167), |at| (at == 3).then_some(1));
     let after = CountFacts { requests: 2_900, errors_5xx: 180, ..evicted };
-    let report =
-        judge.look(&HealthFacts { counts: after, troubled: vec![troubled(1, 980, 173, 0)], ..at(2) });
+    let report = judge.look(&StateFacts { counts: after, troubled: vec![troubled(1, 980, 173, 0)], ..at(2) });
     let first = "4 % of the responses are server errors since 02:46:12 UTC (73 of 1600 within the last minute); by route: r1 73";
     assert_eq!(Some(first.to_owned()), sentence(&report));
 }
 
 #[test]
 fn a_reload_without_earlier_errors_begins_no_finding() {
-    let mut judge = HealthJudge::default();
-    judge.look(&HealthFacts { counts: counts(1_000, 10), ..at(0) });
+    let mut judge = StateJudge::default();
+    judge.look(&StateFacts { counts: counts(1_000, 10), ..at(0) });
     // The removed route had all of these errors and requests; a new one has none.
     judge.reload(&sums(1_000, 10), &sums(0, 0), |_| None);
-    let report = judge.look(&HealthFacts { counts: counts(100, 1), ..at(1) });
-    assert_eq!(HealthWord::Healthy, report.word, "{report:?}");
-    let report = judge.look(&HealthFacts { counts: counts(200, 11), ..at(2) });
+    let report = judge.look(&StateFacts { counts: counts(100, 1), ..at(1) });
+    assert_eq!(StateWord::Healthy, report.word, "{report:?}");
+    let report = judge.look(&StateFacts { counts: counts(200, 11), ..at(2) });
     assert!(report.findings[0].evidence.contains("11 of 200"), "{report:?}");
 }
 
@@ -240,46 +238,46 @@ fn limited_route(requests: u64, limited: u64) -> RouteCountFact {
 
 #[test]
 fn a_route_that_refuses_most_requests_is_a_notice() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, requests, limited| {
         let report =
-            judge.look(&HealthFacts { troubled: vec![limited_route(requests, limited)], ..at(second) });
+            judge.look(&StateFacts { troubled: vec![limited_route(requests, limited)], ..at(second) });
         let found = report.findings.first().map(|it| (it.kind.row().name, it.sentence(report.now)));
         (report.word, found)
     };
-    assert_eq!((HealthWord::Healthy, None), look(0, 1_000, 900));
-    assert_eq!((HealthWord::Healthy, None), look(1, 1_019, 919), "19 are too few");
-    assert_eq!((HealthWord::Healthy, None), look(2, 1_100, 949), "49 of 100");
-    assert_eq!((HealthWord::Healthy, None), look(3, 1_100, 950), "it has not lasted");
+    assert_eq!((StateWord::Healthy, None), look(0, 1_000, 900));
+    assert_eq!((StateWord::Healthy, None), look(1, 1_019, 919), "19 are too few");
+    assert_eq!((StateWord::Healthy, None), look(2, 1_100, 949), "49 of 100");
+    assert_eq!((StateWord::Healthy, None), look(3, 1_100, 950), "it has not lasted");
     let sentence = "route r7 refuses most requests with 429 since 02:46:14 UTC (50 of 100 within the last minute); its limits: 5/s by client, 100/h by client";
-    assert_eq!((HealthWord::Healthy, Some(("route-limited", sentence.to_owned()))), look(13, 1_100, 950));
-    assert_eq!((HealthWord::Healthy, None), look(80, 1_100, 950), "a minute later");
+    assert_eq!((StateWord::Healthy, Some(("route-limited", sentence.to_owned()))), look(13, 1_100, 950));
+    assert_eq!((StateWord::Healthy, None), look(80, 1_100, 950), "a minute later");
 }
 
 #[test]
 fn redirects_of_requests_to_their_own_url_are_a_finding_for_a_minute() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, requests, loops| {
         let troubled = vec![RouteCountFact { loops, ..troubled(7, requests, 0, 0) }];
-        let report = judge.look(&HealthFacts { troubled, ..at(second) });
+        let report = judge.look(&StateFacts { troubled, ..at(second) });
         let found = report.findings.first().map(|it| (it.kind.row().name, it.sentence(report.now)));
         (report.word, found)
     };
-    assert_eq!((HealthWord::Healthy, None), look(0, 1_000, 100));
-    assert_eq!((HealthWord::Healthy, None), look(1, 1_050, 109), "9 are too few");
-    assert_eq!((HealthWord::Healthy, None), look(2, 1_500, 110), "10 of 500");
+    assert_eq!((StateWord::Healthy, None), look(0, 1_000, 100));
+    assert_eq!((StateWord::Healthy, None), look(1, 1_050, 109), "9 are too few");
+    assert_eq!((StateWord::Healthy, None), look(2, 1_500, 110), "10 of 500");
     let sentence = "the origin of route r7 redirects requests to their own URL since 02:46:14 UTC (30 of 510 within the last minute); clients never get these pages";
-    assert_eq!((HealthWord::Degraded, Some(("redirect-loop", sentence.to_owned()))), look(3, 1_510, 130));
-    assert_eq!((HealthWord::Healthy, None), look(80, 1_510, 130), "a minute later");
+    assert_eq!((StateWord::Degraded, Some(("redirect-loop", sentence.to_owned()))), look(3, 1_510, 130));
+    assert_eq!((StateWord::Healthy, None), look(80, 1_510, 130), "a minute later");
 }
 
 #[test]
 fn others_of_one_kind_are_counted() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     judge.look(&at(0));
     let counts =
         CountFacts { limits: std::array::from_fn(|at| if at < 3 { 5 } else { 0 }), ..CountFacts::default() };
-    let report = judge.look(&HealthFacts { counts, waiting: vec!["workers".to_owned()], ..at(1) });
+    let report = judge.look(&StateFacts { counts, waiting: vec!["workers".to_owned()], ..at(1) });
     assert!(
         report.sentence().ends_with("(3 more: 2 × limit-reached, restart-pending)"),
         "{}",
@@ -289,42 +287,42 @@ fn others_of_one_kind_are_counted() {
 
 #[test]
 fn a_reload_that_drops_counters_is_no_error() {
-    let mut judge = HealthJudge::default();
-    judge.look(&HealthFacts { counts: counts(1_000, 500), ..at(0) });
-    assert_eq!(HealthWord::Healthy, judge.look(&HealthFacts { counts: counts(10, 10), ..at(1) }).word);
+    let mut judge = StateJudge::default();
+    judge.look(&StateFacts { counts: counts(1_000, 500), ..at(0) });
+    assert_eq!(StateWord::Healthy, judge.look(&StateFacts { counts: counts(10, 10), ..at(1) }).word);
 }
 
 #[test]
 fn a_limit_is_a_finding_for_a_minute() {
     for (place, row) in LIMITS.iter().enumerate() {
-        let mut judge = HealthJudge::default();
+        let mut judge = StateJudge::default();
         let reached = |times: u64| {
             let mut counts = CountFacts::default();
             counts.limits[place] = times;
             counts
         };
-        judge.look(&HealthFacts { counts: reached(7), ..at(0) });
+        judge.look(&StateFacts { counts: reached(7), ..at(0) });
         assert_eq!(
-            HealthWord::Healthy,
-            judge.look(&HealthFacts { counts: reached(11), ..at(1) }).word,
+            StateWord::Healthy,
+            judge.look(&StateFacts { counts: reached(11), ..at(1) }).word,
             "4 times"
         );
-        let report = judge.look(&HealthFacts { counts: reached(12), ..at(2) });
-        assert_eq!((HealthWord::Degraded, vec!["limit-reached"]), names(&report));
+        let report = judge.look(&StateFacts { counts: reached(12), ..at(2) });
+        assert_eq!((StateWord::Degraded, vec!["limit-reached"]), names(&report));
         let expect = format!("Degraded: {} since 02:46:13 UTC (5 times within the last minute)", row.event);
         assert!(report.sentence().starts_with(&expect), "{}", report.sentence());
         for second in 3..63 {
-            judge.look(&HealthFacts { counts: reached(12), ..at(second) });
+            judge.look(&StateFacts { counts: reached(12), ..at(second) });
         }
-        assert_eq!(HealthWord::Healthy, judge.look(&HealthFacts { counts: reached(12), ..at(63) }).word);
+        assert_eq!(StateWord::Healthy, judge.look(&StateFacts { counts: reached(12), ..at(63) }).word);
     }
 }
 
 #[test]
 fn many_readings_within_a_second_take_no_memory() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     for number in 0..10_000 {
-        judge.look(&HealthFacts { at: number, ..at(0) });
+        judge.look(&StateFacts { at: number, ..at(0) });
     }
     for second in 10..1_000 {
         judge.look(&at(second));
@@ -334,15 +332,15 @@ fn many_readings_within_a_second_take_no_memory() {
 
 #[test]
 fn a_reason_that_is_unknown_for_a_moment_is_that_of_before() {
-    let database = |why: &str| HealthFacts {
+    let database = |why: &str| StateFacts {
         databases: vec![DatabaseFact { name: "shop".to_owned(), why: why.to_owned(), ..Default::default() }],
         ..at(0)
     };
-    let mut judge = HealthJudge::default();
-    assert_eq!(HealthWord::Healthy, judge.look(&database("")).word, "it begins");
-    let report = judge.look(&HealthFacts { at: 5_000, ..database("connection refused.") });
+    let mut judge = StateJudge::default();
+    assert_eq!(StateWord::Healthy, judge.look(&database("")).word, "it begins");
+    let report = judge.look(&StateFacts { at: 5_000, ..database("connection refused.") });
     assert!(report.sentence().contains("(connection refused); pages"), "{}", report.sentence());
-    let report = judge.look(&HealthFacts { at: 6_000, ..database("") });
+    let report = judge.look(&StateFacts { at: 6_000, ..database("") });
     assert_eq!(
         "Degraded: the changes of database shop are not followed since 02:46:11 UTC (connection refused); pages with its \
          rows are validated every second",
@@ -352,7 +350,7 @@ fn a_reason_that_is_unknown_for_a_moment_is_that_of_before() {
 
 #[test]
 fn changes_of_a_database_that_stay_late_are_a_finding() {
-    let database = |second: u64, lag_millis: u64| HealthFacts {
+    let database = |second: u64, lag_millis: u64| StateFacts {
         databases: vec![DatabaseFact {
             name: "shop".to_owned(),
             is_followed: true,
@@ -362,9 +360,9 @@ fn changes_of_a_database_that_stay_late_are_a_finding() {
         }],
         ..at(second)
     };
-    let mut judge = HealthJudge::default();
-    assert_eq!(HealthWord::Healthy, judge.look(&database(0, 2_000)).word);
-    assert_eq!(HealthWord::Healthy, judge.look(&database(10, 2_001)).word, "it may pass");
+    let mut judge = StateJudge::default();
+    assert_eq!(StateWord::Healthy, judge.look(&database(0, 2_000)).word);
+    assert_eq!(StateWord::Healthy, judge.look(&database(10, 2_001)).word, "it may pass");
     let report = judge.look(&database(20, 12_345));
     let sentence = report.sentence();
     assert!(
@@ -373,12 +371,12 @@ fn changes_of_a_database_that_stay_late_are_a_finding() {
     );
     let end = "(12 s and 7310000 bytes of its log behind); pages with its rows are validated every second";
     assert!(sentence.ends_with(end), "{sentence}");
-    assert_eq!(HealthWord::Healthy, judge.look(&database(21, 900)).word);
+    assert_eq!(StateWord::Healthy, judge.look(&database(21, 900)).word);
 }
 
 #[test]
 fn a_database_whose_pages_fail_is_named_before_the_share_of_errors() {
-    let facts = |second, is_followed, [requests, errors_5xx]: [u64; 2]| HealthFacts {
+    let facts = |second, is_followed, [requests, errors_5xx]: [u64; 2]| StateFacts {
         databases: vec![DatabaseFact {
             name: "shop".to_owned(),
             is_followed,
@@ -391,38 +389,38 @@ fn a_database_whose_pages_fail_is_named_before_the_share_of_errors() {
         counts: counts(requests, errors_5xx),
         ..at(second)
     };
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     judge.look(&facts(0, true, [0, 0]));
     for second in 1..50 {
-        assert_eq!(HealthWord::Healthy, judge.look(&facts(second, true, [100 * second, 0])).word);
+        assert_eq!(StateWord::Healthy, judge.look(&facts(second, true, [100 * second, 0])).word);
     }
     let mut look = |second, is_followed, sums| judge.look(&facts(second, is_followed, sums));
-    assert_eq!(HealthWord::Healthy, look(50, true, [5000, 3]).word, "single faults");
+    assert_eq!(StateWord::Healthy, look(50, true, [5000, 3]).word, "single faults");
     for (second, errors) in [(51, 103), (56, 603)] {
         look(second, false, [100 * second, errors]);
     }
     let report = look(60, false, [6000, 1003]);
     let (word, found) = names(&report);
-    assert_eq!((HealthWord::Failing, "database-pages-fail"), (word, found[0]));
+    assert_eq!((StateWord::Failing, "database-pages-fail"), (word, found[0]));
     assert!(found.contains(&"requests-fail"), "{found:?}");
     let expect = "Failing: pages of database shop fail since 02:47:02 UTC (connection refused); 10";
     assert!(report.sentence().starts_with(expect), "{}", report.sentence());
     // Without requests it stays for the minute; pages that are served again end it.
     assert_eq!("database-pages-fail", names(&look(75, false, [6000, 1003])).1[0]);
-    assert_eq!(HealthWord::Degraded, look(80, false, [6500, 1003]).word);
+    assert_eq!(StateWord::Degraded, look(80, false, [6500, 1003]).word);
     assert!(!names(&look(90, true, [7000, 1003])).1.contains(&"database-pages-fail"));
 }
 
 #[test]
 fn memory_is_withheld_after_a_minute_and_until_half_of_it_is_back() {
-    let mut judge = HealthJudge::default();
-    let mut look = |second, ram_usable| judge.look(&HealthFacts { ram_usable, ..at(second) }).word;
-    assert_eq!(HealthWord::Healthy, look(0, 90));
-    assert_eq!(HealthWord::Healthy, look(59, 90));
-    assert_eq!(HealthWord::Degraded, look(60, 90));
-    assert_eq!(HealthWord::Degraded, look(61, 95));
-    assert_eq!(HealthWord::Healthy, look(62, 96));
-    assert_eq!(HealthWord::Healthy, look(63, 95), "10 % is required again");
+    let mut judge = StateJudge::default();
+    let mut look = |second, ram_usable| judge.look(&StateFacts { ram_usable, ..at(second) }).word;
+    assert_eq!(StateWord::Healthy, look(0, 90));
+    assert_eq!(StateWord::Healthy, look(59, 90));
+    assert_eq!(StateWord::Degraded, look(60, 90));
+    assert_eq!(StateWord::Degraded, look(61, 95));
+    assert_eq!(StateWord::Healthy, look(62, 96));
+    assert_eq!(StateWord::Healthy, look(63, 95), "10 % is required again");
 }
 
 #[test]
@@ -439,7 +437,7 @@ fn certificates_are_findings_by_their_state() {
         };
         assert_eq!(
             expect,
-            HealthJudge::default().look(&HealthFacts { certificates: vec![certificate], ..at(0) }).sentence()
+            StateJudge::default().look(&StateFacts { certificates: vec![certificate], ..at(0) }).sentence()
         );
     }
     let names = "the certificate of a.example, b.example";
@@ -466,11 +464,11 @@ fn certificates_are_findings_by_their_state() {
 }
 
 /// Facts with one condition are one finding with this sentence, which ends with the condition.
-fn finds(cases: impl IntoIterator<Item = (HealthFacts, &'static str)>) {
+fn finds(cases: impl IntoIterator<Item = (StateFacts, &'static str)>) {
     for (facts, expect) in cases {
-        let mut judge = HealthJudge::default();
+        let mut judge = StateJudge::default();
         judge.look(&facts);
-        let report = judge.look(&HealthFacts { at: 5_000, ..facts });
+        let report = judge.look(&StateFacts { at: 5_000, ..facts });
         assert_eq!(expect, report.sentence());
         assert_eq!(1, report.count_of(report.findings[0].kind));
         assert_eq!("Healthy", judge.look(&at(6)).sentence());
@@ -487,7 +485,7 @@ fn the_tiers_below_ram_are_findings() {
         |name: &str, is_down| MemcachedFact { name: name.to_owned(), is_down, failures: 3, ejections: 0 };
     finds([
         (
-            HealthFacts {
+            StateFacts {
                 memcached: vec![server("m:1", true), server("m:2", false)],
                 keys_move: true,
                 ..at(0)
@@ -495,30 +493,27 @@ fn the_tiers_below_ram_are_findings() {
             "Degraded: memcached server m:1 is not used since 02:46:11 UTC (3 failures in a row); the other servers store its keys",
         ),
         (
-            HealthFacts { memcached: vec![server("m:1", true), server("m:2", false)], ..at(0) },
+            StateFacts { memcached: vec![server("m:1", true), server("m:2", false)], ..at(0) },
             "Degraded: memcached server m:1 is not used since 02:46:11 UTC (3 failures in a row); its keys are not stored in the fleet",
         ),
         (
-            HealthFacts { memcached: vec![server("m:1", true)], keys_move: true, ..at(0) },
+            StateFacts { memcached: vec![server("m:1", true)], keys_move: true, ..at(0) },
             "Degraded: memcached server m:1 is not used since 02:46:11 UTC (3 failures in a row); no memcached server is in use, and nodes share no pages",
         ),
         (
-            HealthFacts { disk: disk(Some("No space left on device"), false, false), ..at(0) },
+            StateFacts { disk: disk(Some("No space left on device"), false, false), ..at(0) },
             "Degraded: the disk tier is off since 02:46:11 UTC (No space left on device); responses are stored in RAM only",
         ),
         (
-            HealthFacts { disk: disk(None, true, false), ..at(0) },
+            StateFacts { disk: disk(None, true, false), ..at(0) },
             "Degraded: the disk tier is not read since 02:46:11 UTC (three reads in a row took longer than 1 s); its pages are fetched from the origins",
         ),
         (
-            HealthFacts { disk: disk(None, false, true), ..at(0) },
+            StateFacts { disk: disk(None, false, true), ..at(0) },
             "Degraded: the device of the disk tier is full since 02:46:11 UTC; pages are dropped before `cache.disk.size` is reached",
         ),
         (
-            HealthFacts {
-                purge_log: Some(PurgeLogFact { in_sync: false, followed: 1, servers: 3 }),
-                ..at(0)
-            },
+            StateFacts { purge_log: Some(PurgeLogFact { in_sync: false, followed: 1, servers: 3 }), ..at(0) },
             "Degraded: the purge log is not followed since 02:46:11 UTC (1 of 3 servers); every stored response is validated before use",
         ),
     ]);
@@ -529,19 +524,19 @@ fn every_other_part_is_a_finding() {
     let past = |why: &str| Some(PastFact { at: NOW - 60, why: why.to_owned() });
     finds([
         (
-            HealthFacts { failed_worker: Some((1, "index out of bounds\nbacktrace".to_owned())), ..at(0) },
+            StateFacts { failed_worker: Some((1, "index out of bounds\nbacktrace".to_owned())), ..at(0) },
             "Failing: worker 1 has failed since 02:46:11 UTC (index out of bounds); larder ends, and its service manager starts it again",
         ),
         (
-            HealthFacts { refused: past("larder.toml:3: workers: 0 is too few.\nmore"), ..at(0) },
+            StateFacts { refused: past("larder.toml:3: workers: 0 is too few.\nmore"), ..at(0) },
             "Degraded: the configuration in the file is refused since 02:45:11 UTC (larder.toml:3: workers: 0 is too few); the previous one stays in force",
         ),
         (
-            HealthFacts { refused_certificates: past("a.pem: no key"), ..at(0) },
+            StateFacts { refused_certificates: past("a.pem: no key"), ..at(0) },
             "Degraded: the certificates in the files are refused since 02:45:11 UTC (a.pem: no key); the previous ones stay in use",
         ),
         (
-            HealthFacts {
+            StateFacts {
                 broken_files: vec![BrokenFileFact {
                     name: "/etc/larder/users".to_owned(),
                     at: NOW - 60,
@@ -553,15 +548,15 @@ fn every_other_part_is_a_finding() {
             "Degraded: the file /etc/larder/users cannot be used since 02:45:11 UTC (line 3: no hash); the users read before stay in force",
         ),
         (
-            HealthFacts { certificate_folder: Some("permission denied".to_owned()), ..at(0) },
+            StateFacts { certificate_folder: Some("permission denied".to_owned()), ..at(0) },
             "Degraded: the certificates of `tls.acme` cannot be stored (permission denied)",
         ),
         (
-            HealthFacts { waiting: vec!["workers".to_owned(), "cache.disk.path".to_owned()], ..at(0) },
+            StateFacts { waiting: vec!["workers".to_owned(), "cache.disk.path".to_owned()], ..at(0) },
             "Healthy. Notice: keys in the file wait for a restart since 02:46:11 UTC (workers, cache.disk.path)",
         ),
         (
-            HealthFacts { snapshot: past("its checksum is wrong"), ..at(0) },
+            StateFacts { snapshot: past("its checksum is wrong"), ..at(0) },
             "Healthy. Notice: the snapshot of the RAM tier was not read at the start (its checksum is wrong); the tier began empty",
         ),
     ]);
@@ -570,24 +565,24 @@ fn every_other_part_is_a_finding() {
 #[test]
 fn fresh_pages_that_leave_ram_are_a_notice_without_a_lower_tier() {
     let evicted = CountFacts { stored: 900, evicted_fresh: 100, ..Default::default() };
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     judge.look(&at(0));
-    let report = judge.look(&HealthFacts { counts: evicted.clone(), ..at(1) });
+    let report = judge.look(&StateFacts { counts: evicted.clone(), ..at(1) });
     assert_eq!(
         "Healthy. Notice: fresh pages are evicted from RAM since 02:46:12 UTC (100 within the last minute); requests for them go to the origin",
         report.sentence()
     );
-    let report = judge.look(&HealthFacts { counts: evicted, disk: disk(None, false, false), ..at(2) });
+    let report = judge.look(&StateFacts { counts: evicted, disk: disk(None, false, false), ..at(2) });
     assert_eq!("Healthy", report.sentence(), "the disk tier has them");
 }
 
 #[test]
 fn requests_for_evicted_pages_are_a_notice_with_a_lower_tier() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, missed_evicted, stored, is_full| {
         let counts = CountFacts { stored, evicted_fresh: 10 * stored, missed_evicted, ..Default::default() };
         let disk = DiskFact { is_full, ..disk(None, false, false) };
-        let report = judge.look(&HealthFacts { counts, disk, ..at(second) });
+        let report = judge.look(&StateFacts { counts, disk, ..at(second) });
         report.findings.first().map(|it| (it.kind.row().name, it.sentence(report.now)))
     };
     let named = |found: Option<(&'static str, String)>| found.map(|it| it.0);
@@ -618,7 +613,7 @@ fn a_host_that_no_certificate_has_is_a_finding() {
         failures: 0,
         error: String::new(),
     };
-    let facts = |hosts: &[&str], names: &[&str]| HealthFacts {
+    let facts = |hosts: &[&str], names: &[&str]| StateFacts {
         tls_hosts: hosts.iter().map(|it| (*it).to_owned()).collect(),
         certificates: vec![certificate(names)],
         ..at(0)
@@ -635,7 +630,7 @@ fn a_host_that_no_certificate_has_is_a_finding() {
          clients reject the connection",
         settled(&wrong).sentence()
     );
-    let requested = HealthFacts {
+    let requested = StateFacts {
         unknown_names: vec![
             ("secure.example".to_owned(), 41),
             ("b.example".to_owned(), 1),
@@ -653,23 +648,23 @@ fn a_host_that_no_certificate_has_is_a_finding() {
     );
     assert_eq!(
         "Healthy",
-        HealthJudge::default().look(&wrong).sentence(),
+        StateJudge::default().look(&wrong).sentence(),
         "files are replaced one after the other"
     );
 }
 
 #[test]
 fn the_worst_finding_comes_first_and_decides_the_state() {
-    let facts = HealthFacts {
+    let facts = StateFacts {
         waiting: vec!["workers".to_owned()],
         refused: Some(PastFact { at: NOW, why: "why".to_owned() }),
         origins: vec![origin("a", "timeout")],
         routes: vec![route("r", &[0])],
         ..at(0)
     };
-    let report = HealthJudge::default().look(&facts);
+    let report = StateJudge::default().look(&facts);
     assert_eq!(
-        (HealthWord::Failing, vec!["no-origin", "configuration-refused", "restart-pending"]),
+        (StateWord::Failing, vec!["no-origin", "configuration-refused", "restart-pending"]),
         names(&report)
     );
     assert!(
@@ -683,7 +678,7 @@ fn the_worst_finding_comes_first_and_decides_the_state() {
 fn a_report_is_bounded() {
     let origins: Vec<_> = (0..200).map(|it| origin(&format!("10.0.0.{it}"), &"é".repeat(5_000))).collect();
     let routes: Vec<_> = (0..200).map(|it| route(&format!("r{it}"), &[it])).collect();
-    let report = HealthJudge::default().look(&HealthFacts { origins, routes, ..at(0) });
+    let report = StateJudge::default().look(&StateFacts { origins, routes, ..at(0) });
     assert_eq!((50, 150), (report.findings.len(), report.left_out));
     assert!(report.sentence().chars().count() < 500 && report.sentence().ends_with("(199 more: no-origin)"));
 }
@@ -694,9 +689,9 @@ fn node(name: &str) -> NodeFact {
 
 #[test]
 fn nodes_that_disagree_are_named() {
-    let facts = |nodes| HealthFacts { nodes, ..at(0) };
+    let facts = |nodes| StateFacts { nodes, ..at(0) };
     let same = facts(vec![node("a"), node("b"), NodeFact { version: None, ..node("c") }]);
-    assert_eq!((HealthWord::Healthy, vec![]), names(&settled(&same)));
+    assert_eq!((StateWord::Healthy, vec![]), names(&settled(&same)));
     let other = NodeFact { other_servers: true, ..node("b") };
     let report = settled(&facts(vec![node("a"), other]));
     assert_eq!(
@@ -704,7 +699,7 @@ fn nodes_that_disagree_are_named() {
         report.sentence()
     );
     let keys = NodeFact { other_keys: true, ..node("b") };
-    assert_eq!((HealthWord::Degraded, vec!["node-keys-differ"]), names(&settled(&facts(vec![keys]))));
+    assert_eq!((StateWord::Degraded, vec!["node-keys-differ"]), names(&settled(&facts(vec![keys]))));
     let old = NodeFact { version: Some("1.1.9".to_owned()), ..node("c") };
     assert_eq!(
         "Healthy. Notice: nodes run different versions since 02:46:11 UTC (1.1.9: c; 1.2.0: a, b)",
@@ -720,9 +715,9 @@ fn nodes_that_disagree_are_named() {
 #[test]
 fn a_silent_node_is_a_notice_with_its_last_report() {
     let silent = NodeFact { silent: Some(NOW - 600), version: Some("0.9".to_owned()), ..node("b") };
-    let facts = HealthFacts { nodes: vec![node("a"), silent], ..at(0) };
-    let report = HealthJudge::default().look(&facts);
-    assert_eq!((HealthWord::Healthy, vec!["node-silent"]), names(&report), "its version does not count");
+    let facts = StateFacts { nodes: vec![node("a"), silent], ..at(0) };
+    let report = StateJudge::default().look(&facts);
+    assert_eq!((StateWord::Healthy, vec!["node-silent"]), names(&report), "its version does not count");
     let expect =
         "Healthy. Notice: node b does not report since 02:36:11 UTC; a purge with `wait` takes a lease";
     assert!(report.sentence().starts_with(expect), "{}", report.sentence());
@@ -730,11 +725,11 @@ fn a_silent_node_is_a_notice_with_its_last_report() {
 
 #[test]
 fn http3_that_no_client_uses_is_a_notice_after_an_hour() {
-    let facts = |second, connections, tls_connections| HealthFacts {
+    let facts = |second, connections, tls_connections| StateFacts {
         http3: Some(Http3Fact { connections, tls_connections }),
         ..at(second)
     };
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     for (second, connections) in [(0, 999), (10, 1_000), (3_609, 2_000)] {
         assert_eq!("Healthy", judge.look(&facts(second, 0, connections)).sentence(), "{second}");
     }
@@ -750,15 +745,15 @@ fn http3_that_no_client_uses_is_a_notice_after_an_hour() {
 /// After a restart, a fault that had stood before it had the time of the restart.
 #[test]
 fn a_condition_that_stood_before_the_start_keeps_its_time() {
-    let with = |why: &str, second: u64| HealthFacts {
+    let with = |why: &str, second: u64| StateFacts {
         origins: vec![origin("a", why), origin("b", "")],
         routes: vec![route("r/", &[0, 1])],
         ..at(second)
     };
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     judge.look(&with("timeout", 5));
     judge.continue_from(|event| (event == "origin a is down").then_some(NOW - 3600));
-    let since = |report: &HealthReport| report.findings.first().and_then(|it| it.since);
+    let since = |report: &ServerStateReport| report.findings.first().and_then(|it| it.since);
     assert_eq!(Some(NOW - 3600), since(&judge.look(&with("timeout", 6))));
     assert_eq!(None, since(&judge.look(&with("", 7))));
     assert_eq!(Some(NOW + 60), since(&judge.look(&with("timeout", 60))), "a new one");
@@ -778,7 +773,7 @@ fn an_event_is_the_same_each_time_that_it_begins() {
         assert_eq!(expect, event_of(what));
     }
     let mut finding =
-        settled(&HealthFacts { disk: disk(Some("it is gone"), false, false), ..at(0) }).findings.remove(0);
+        settled(&StateFacts { disk: disk(Some("it is gone"), false, false), ..at(0) }).findings.remove(0);
     finding.repeated = Some((5, NOW - 60));
     assert_eq!(
         "the disk tier is off since 02:46:11 UTC, 5 times since 02:45:11 UTC (it is gone); responses are stored in RAM only",

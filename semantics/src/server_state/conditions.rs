@@ -4,7 +4,7 @@ use super::condition::{
     Beginning, Condition, ERRORS, ERRORS_REQUESTS, SERVER_ERRORS, condition, list, number,
 };
 use super::current_conditions::CurrentConditions;
-use super::facts::{CertificateFact, CountFacts, HealthFacts};
+use super::facts::{CertificateFact, CountFacts, StateFacts};
 use super::table::{FindingKind, LIMITS};
 use super::{Minute, PageErrors};
 use crate::certificate_renewal::ExpiryState;
@@ -39,7 +39,7 @@ const DAY: i64 = 86_400;
 
 /// The conditions that hold. `minute` is the growth of the counts within a minute; `held` are the conditions of the reading before.
 pub(super) fn conditions(
-    facts: &HealthFacts,
+    facts: &StateFacts,
     minute: &Minute<'_>,
     held: &CurrentConditions,
 ) -> Vec<Condition> {
@@ -65,14 +65,14 @@ pub(super) fn conditions(
     all
 }
 
-fn worker(facts: &HealthFacts) -> Option<Condition> {
+fn worker(facts: &StateFacts) -> Option<Condition> {
     let (worker, why) = facts.failed_worker.as_ref()?;
     let what = format!("worker {worker} has failed");
     let effect = "larder ends, and its service manager starts it again";
     Some(condition(FindingKind::WorkerFailed, "worker", what, why).with_effect(effect))
 }
 
-fn errors(facts: &HealthFacts, minute: &Minute<'_>, held: &CurrentConditions) -> Option<Condition> {
+fn errors(facts: &StateFacts, minute: &Minute<'_>, held: &CurrentConditions) -> Option<Condition> {
     let CountFacts { requests, errors_5xx, .. } = *minute.counts;
     let before = held.of(SERVER_ERRORS).map(|it| it.kind);
     if requests == 0 || before.is_none() && requests < ERRORS_REQUESTS {
@@ -92,7 +92,7 @@ fn errors(facts: &HealthFacts, minute: &Minute<'_>, held: &CurrentConditions) ->
 }
 
 /// The routes with the most server errors, such as `by route: shop 20, api 3`, and why the first has failed.
-fn by_route(facts: &HealthFacts, minute: &Minute<'_>) -> String {
+fn by_route(facts: &StateFacts, minute: &Minute<'_>) -> String {
     let of_routes = facts.troubled.iter().zip(minute.routes).map(|(fact, it)| (it.errors_5xx, fact));
     let mut errors: Vec<_> = of_routes.filter(|it| it.0 > 0).collect();
     errors.sort_by_key(|it| std::cmp::Reverse(it.0));
@@ -105,7 +105,7 @@ fn by_route(facts: &HealthFacts, minute: &Minute<'_>) -> String {
     }
 }
 
-fn limits(facts: &HealthFacts, minute: &CountFacts, all: &mut Vec<Condition>) {
+fn limits(facts: &StateFacts, minute: &CountFacts, all: &mut Vec<Condition>) {
     for (row, times) in LIMITS.iter().zip(minute.limits).filter(|it| it.1 >= LIMIT_TIMES) {
         let evidence = format!("{times} times within the last minute");
         let mut found = condition(FindingKind::LimitReached, row.counter, row.event, evidence);
@@ -125,7 +125,7 @@ fn limits(facts: &HealthFacts, minute: &CountFacts, all: &mut Vec<Condition>) {
 }
 
 /// The disk tier and the fleet.
-fn lower_tiers(facts: &HealthFacts, all: &mut Vec<Condition>) {
+fn lower_tiers(facts: &StateFacts, all: &mut Vec<Condition>) {
     let disk = &facts.disk;
     if let Some(why) = &disk.off {
         let found = condition(FindingKind::DiskOff, "disk", "the disk tier is off", why);
@@ -163,7 +163,7 @@ fn lower_tiers(facts: &HealthFacts, all: &mut Vec<Condition>) {
 
 /// Databases that are not followed, or late, and whether requests for their pages fail: those of the last seconds count, or of the last
 /// minute where there are none.
-fn databases(facts: &HealthFacts, pages: &[PageErrors], held: &CurrentConditions, all: &mut Vec<Condition>) {
+fn databases(facts: &StateFacts, pages: &[PageErrors], held: &CurrentConditions, all: &mut Vec<Condition>) {
     for it in facts.databases.iter().filter(|it| it.is_followed && it.lag_millis > MOST_LAG) {
         let what = format!("the changes of database {} are read late", it.name);
         let evidence = format!("{} s and {} bytes of its log behind", it.lag_millis / 1000, it.lag_bytes);
@@ -193,7 +193,7 @@ fn databases(facts: &HealthFacts, pages: &[PageErrors], held: &CurrentConditions
 }
 
 /// The configuration, the files of certificates and access rules, and the snapshot of the RAM tier.
-fn configuration(facts: &HealthFacts, all: &mut Vec<Condition>) {
+fn configuration(facts: &StateFacts, all: &mut Vec<Condition>) {
     let parts = [
         (
             "configuration",
@@ -286,9 +286,9 @@ fn certificate(it: &CertificateFact, now: u64) -> Option<Condition> {
     Some(found.begun(Beginning::Unstated))
 }
 
-fn memory(facts: &HealthFacts, held: &CurrentConditions) -> Option<Condition> {
+fn memory(facts: &StateFacts, held: &CurrentConditions) -> Option<Condition> {
     const SUBJECT: &str = "memory";
-    let HealthFacts { ram_budget: budget, ram_usable: usable, .. } = *facts;
+    let StateFacts { ram_budget: budget, ram_usable: usable, .. } = *facts;
     let least = if held.of(SUBJECT).is_some() { WITHHELD.1 } else { WITHHELD.0 };
     let withheld = budget.saturating_sub(usable);
     if withheld == 0 || withheld.saturating_mul(100) < budget.saturating_mul(least) {
@@ -301,7 +301,7 @@ fn memory(facts: &HealthFacts, held: &CurrentConditions) -> Option<Condition> {
 }
 
 /// Fresh pages that no tier has any more. With a lower tier, requests for them count: a page that only left RAM is a hit of that tier.
-fn evictions(facts: &HealthFacts, minute: &CountFacts, held: &CurrentConditions) -> Option<Condition> {
+fn evictions(facts: &StateFacts, minute: &CountFacts, held: &CurrentConditions) -> Option<Condition> {
     const SUBJECT: &str = "evictions";
     let has_lower = facts.disk.is_on || !facts.memcached.is_empty();
     let evicted = if has_lower { minute.missed_evicted } else { minute.evicted_fresh };
@@ -327,7 +327,7 @@ fn evictions(facts: &HealthFacts, minute: &CountFacts, held: &CurrentConditions)
 }
 
 /// A purge that one sender repeats, while requests for purged pages reach the origin.
-fn repeated_purge(facts: &HealthFacts, minute: &CountFacts, held: &CurrentConditions) -> Option<Condition> {
+fn repeated_purge(facts: &StateFacts, minute: &CountFacts, held: &CurrentConditions) -> Option<Condition> {
     const SUBJECT: &str = "repeated purge";
     let it = facts.repeated_purge.as_ref()?;
     let of = |(begins, ends): (u64, u64)| if held.of(SUBJECT).is_some() { ends } else { begins };
@@ -346,7 +346,7 @@ fn repeated_purge(facts: &HealthFacts, minute: &CountFacts, held: &CurrentCondit
 }
 
 /// Hosts that clients reach over TLS, and no certificate has.
-fn hosts(facts: &HealthFacts, kind: FindingKind) -> Option<Condition> {
+fn hosts(facts: &StateFacts, kind: FindingKind) -> Option<Condition> {
     let (hosts, subject, effect) = match kind {
         FindingKind::CertificateOtherNames => {
             (&facts.tls_hosts, "names of certificates", "clients reject the connection")

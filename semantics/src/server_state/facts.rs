@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// All facts at one time.
 #[derive(Clone, Debug, Default)]
-pub struct HealthFacts {
+pub struct StateFacts {
     /// The wall clock, Unix seconds.
     pub now: u64,
     /// The monotonic clock, milliseconds.

@@ -20,8 +20,8 @@ use current_conditions::CurrentConditions;
 use facts::growth;
 pub use facts::{
     BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DisagreeingFact, DiskFact,
-    FailingUrlFact, HealthFacts, Http3Fact, LogFact, MaintenanceFact, MemcachedFact, NodeFact, OriginAnswers,
-    OriginFact, PastFact, PurgeLogFact, RepeatedPurgeFact, RouteCountFact, RouteFact, UnreachableFact,
+    FailingUrlFact, Http3Fact, LogFact, MaintenanceFact, MemcachedFact, NodeFact, OriginAnswers, OriginFact,
+    PastFact, PurgeLogFact, RepeatedPurgeFact, RouteCountFact, RouteFact, StateFacts, UnreachableFact,
 };
 pub use samples::{RecordedFacts, RecordedSample};
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ const MOST_EVIDENCE: usize = 300;
 
 /// The state in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HealthWord {
+pub enum StateWord {
     /// No finding, or only notices.
     #[default]
     Healthy,
@@ -59,14 +59,14 @@ pub enum HealthWord {
     Failing,
 }
 
-impl HealthWord {
+impl StateWord {
     /// The word as a sentence begins.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            HealthWord::Healthy => "Healthy",
-            HealthWord::Degraded => "Degraded",
-            HealthWord::Failing => "Failing",
+            StateWord::Healthy => "Healthy",
+            StateWord::Degraded => "Degraded",
+            StateWord::Failing => "Failing",
         }
     }
 
@@ -74,16 +74,16 @@ impl HealthWord {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            HealthWord::Healthy => "healthy",
-            HealthWord::Degraded => "degraded",
-            HealthWord::Failing => "failing",
+            StateWord::Healthy => "healthy",
+            StateWord::Degraded => "degraded",
+            StateWord::Failing => "failing",
         }
     }
 }
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthFinding {
+pub struct StateFinding {
     /// Its row.
     pub kind: FindingKind,
     /// The part and its state: `origin 10.0.0.7:8000 is down`.
@@ -100,7 +100,7 @@ pub struct HealthFinding {
     pub repeated: Option<(u32, u64)>,
 }
 
-impl HealthFinding {
+impl StateFinding {
     /// The part and its state without figures: the same each time that it begins.
     #[must_use]
     pub fn event(&self) -> String {
@@ -153,28 +153,28 @@ fn utc(at: u64, now: u64) -> String {
 
 /// The state at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HealthReport {
+pub struct ServerStateReport {
     /// The time, Unix seconds.
     pub now: u64,
     /// The word.
-    pub word: HealthWord,
+    pub word: StateWord,
     /// The findings, worst first; at most 50.
-    pub findings: Vec<HealthFinding>,
+    pub findings: Vec<StateFinding>,
     /// The number of further ones.
     pub left_out: usize,
 }
 
-impl HealthReport {
+impl ServerStateReport {
     /// The state in one sentence without a full stop: the word, the worst finding, and the names of the others.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Some((first, others)) = self.findings.split_first() else { return self.word.word().to_owned() };
         let mut out = match self.word {
-            HealthWord::Healthy => format!("Healthy. Notice: {}", first.sentence(self.now)),
+            StateWord::Healthy => format!("Healthy. Notice: {}", first.sentence(self.now)),
             word => format!("{}: {}", word.word(), first.sentence(self.now)),
         };
         // Those of a kind are in sequence. With left out ones, their number by kind is unknown.
-        let named = |of: &[HealthFinding]| match (of.len(), of[0].kind.row().name) {
+        let named = |of: &[StateFinding]| match (of.len(), of[0].kind.row().name) {
             (many @ 2.., name) if self.left_out == 0 => format!("{many} × {name}"),
             (_, name) => name.to_owned(),
         };
@@ -207,7 +207,7 @@ struct Minute<'a> {
 
 /// Judges facts, one reading after the other.
 #[derive(Debug, Default)]
-pub struct HealthJudge {
+pub struct StateJudge {
     held: CurrentConditions,
     /// The sums of earlier readings, the oldest first.
     samples: VecDeque<CountSample>,
@@ -266,9 +266,9 @@ struct PageErrors {
     minute: [u64; 2],
 }
 
-impl HealthJudge {
+impl StateJudge {
     /// The state by these facts. Readings may be as frequent as the caller likes: the result depends on their times alone.
-    pub fn look(&mut self, facts: &HealthFacts) -> HealthReport {
+    pub fn look(&mut self, facts: &StateFacts) -> ServerStateReport {
         let minute = self.minute(facts);
         let pages: Vec<PageErrors> =
             facts.databases.iter().map(|it| self.page_errors(it, facts.at)).collect();
@@ -278,20 +278,20 @@ impl HealthJudge {
         let minute = Minute { change, counts: &minute, pages: &pages, routes: &routes, origins: &origins };
         let found = conditions(facts, &minute, &self.held);
         self.held.keep(&found, facts);
-        let mut findings: Vec<HealthFinding> = found
+        let mut findings: Vec<StateFinding> = found
             .into_iter()
             .filter(|it| self.held.is_settled(it, facts.at))
             .map(|it| self.finding(it))
             .collect();
         findings.sort_by_key(|it| (std::cmp::Reverse(it.kind.row().severity), it.kind));
         let word = match findings.first().map(|it| it.kind.row().severity) {
-            Some(Severity::Failing) => HealthWord::Failing,
-            Some(Severity::Degraded) => HealthWord::Degraded,
-            Some(Severity::Notice) | None => HealthWord::Healthy,
+            Some(Severity::Failing) => StateWord::Failing,
+            Some(Severity::Degraded) => StateWord::Degraded,
+            Some(Severity::Notice) | None => StateWord::Healthy,
         };
         let left_out = findings.len().saturating_sub(MOST_FINDINGS);
         findings.truncate(MOST_FINDINGS);
-        HealthReport { now: facts.now, word, findings, left_out }
+        ServerStateReport { now: facts.now, word, findings, left_out }
     }
 
     /// A condition that stood when the process before ended began then, at the time that `earlier` has for its event, unless it is new.
@@ -327,7 +327,7 @@ impl HealthJudge {
     }
 
     /// The counts of the last minute, or since the first reading.
-    fn minute(&mut self, facts: &HealthFacts) -> CountFacts {
+    fn minute(&mut self, facts: &StateFacts) -> CountFacts {
         let (at, sums) = (facts.at, &facts.counts);
         // The last one that is a minute old is the start of the window.
         while self.samples.get(1).is_some_and(|it| at.saturating_sub(it.at) >= WINDOW) {
@@ -376,7 +376,7 @@ impl HealthJudge {
     }
 
     /// The refused requests before and after the last change of the configuration, for some minutes after it.
-    fn refusals_since_change(&self, facts: &HealthFacts) -> Option<ChangedRefusals> {
+    fn refusals_since_change(&self, facts: &StateFacts) -> Option<ChangedRefusals> {
         let RefusalsAtChange { at, before, sum } =
             self.change.filter(|it| facts.at.saturating_sub(it.at) < AFTER_CHANGE)?;
         let oldest = self.samples.front().filter(|it| it.at > at);
@@ -403,7 +403,7 @@ impl HealthJudge {
         PageErrors { latest: since(latest.or(first)), minute: since(first) }
     }
 
-    fn finding(&self, it: Condition) -> HealthFinding {
+    fn finding(&self, it: Condition) -> StateFinding {
         let since = match it.since {
             Beginning::Seen => self.held.since(&it.subject),
             Beginning::At(time) => Some(self.held.earlier(&it.subject).map_or(time, |it| it.min(time))),
@@ -414,7 +414,7 @@ impl HealthJudge {
             false => it.evidence,
         };
         let view = it.view.unwrap_or_else(|| it.kind.row().view.to_owned());
-        HealthFinding {
+        StateFinding {
             kind: it.kind,
             what: it.what,
             since,

@@ -2,7 +2,7 @@
 //! exact enough.
 
 use super::condition::{Beginning, Condition, condition, number};
-use super::facts::HealthFacts;
+use super::facts::StateFacts;
 use super::samples::HostRequests;
 use super::table::FindingKind;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ const REQUESTS: usize = 10;
 const CLIENTS: usize = 3;
 /// The most conditions of each kind.
 const MOST: usize = 3;
-pub(super) fn recorded(facts: &HealthFacts, all: &mut Vec<Condition>) {
+pub(super) fn recorded(facts: &StateFacts, all: &mut Vec<Condition>) {
     let recorded = &facts.recorded;
     let evidence =
         |count: usize| format!("{count} of the last {}", number(recorded.requests, "recorded request"));

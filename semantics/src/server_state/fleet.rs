@@ -2,7 +2,7 @@
 
 use super::condition::{Beginning, Condition, condition, list};
 use super::current_conditions::CurrentConditions;
-use super::facts::{CountFacts, HealthFacts, NodeFact};
+use super::facts::{CountFacts, NodeFact, StateFacts};
 use super::table::FindingKind;
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const LOST_SHARE: (u64, u64) = (5, 2);
 
 /// The servers that fail and come back, and those that lose pages.
 pub(super) fn servers(
-    facts: &HealthFacts,
+    facts: &StateFacts,
     minute: &CountFacts,
     held: &CurrentConditions,
     all: &mut Vec<Condition>,
@@ -43,7 +43,7 @@ pub(super) fn servers(
     all.push(found.with_effect("larder cannot tell that from a removal, and validates them at the origin"));
 }
 
-pub(super) fn nodes(facts: &HealthFacts, all: &mut Vec<Condition>) {
+pub(super) fn nodes(facts: &StateFacts, all: &mut Vec<Condition>) {
     for it in &facts.nodes {
         of_node(it, all);
     }

@@ -3,7 +3,7 @@
 
 use super::condition::{Beginning, Condition, ERRORS_REQUESTS, condition};
 use super::current_conditions::CurrentConditions;
-use super::facts::{CountFacts, DisagreeingFact, FailingUrlFact, HealthFacts};
+use super::facts::{CountFacts, DisagreeingFact, FailingUrlFact, StateFacts};
 use super::table::{CLIENT_LIMITS, ClientLimitRow, FindingKind, LimitUnit};
 use super::{ChangedRefusals, Minute};
 
@@ -11,7 +11,7 @@ use super::{ChangedRefusals, Minute};
 const TIMES: (u64, u64) = (4, 2);
 
 pub(super) fn refusals(
-    facts: &HealthFacts,
+    facts: &StateFacts,
     minute: &Minute<'_>,
     held: &CurrentConditions,
     all: &mut Vec<Condition>,
@@ -77,7 +77,7 @@ fn shown(value: u64, unit: LimitUnit) -> String {
 }
 
 /// Far more requests are refused than before the configuration changed.
-fn after_change(facts: &HealthFacts, it: ChangedRefusals, held: &CurrentConditions) -> Option<Condition> {
+fn after_change(facts: &StateFacts, it: ChangedRefusals, held: &CurrentConditions) -> Option<Condition> {
     const SUBJECT: &str = "refusals after a change";
     let change = facts.changed.as_ref()?;
     let times = if held.of(SUBJECT).is_some() { TIMES.1 } else { TIMES.0 };

@@ -2,7 +2,7 @@
 
 use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, SERVER_ERRORS, condition, list};
 use super::current_conditions::CurrentConditions;
-use super::facts::{HealthFacts, RouteCountFact};
+use super::facts::{RouteCountFact, StateFacts};
 use super::table::FindingKind;
 use super::{Minute, RouteCounts};
 
@@ -16,7 +16,7 @@ const REFUSED: (u64, u64) = (60, 40);
 const FAILED: (u64, u64) = (50, 40);
 
 pub(super) fn routes(
-    facts: &HealthFacts,
+    facts: &StateFacts,
     minute: &Minute<'_>,
     held: &CurrentConditions,
     all: &mut Vec<Condition>,

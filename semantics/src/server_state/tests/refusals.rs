@@ -3,14 +3,14 @@
 use super::*;
 
 /// The first finding: its name and sentence.
-fn first(report: &HealthReport) -> Option<(&'static str, String)> {
+fn first(report: &ServerStateReport) -> Option<(&'static str, String)> {
     report.findings.first().map(|it| (it.kind.row().name, it.sentence(report.now)))
 }
 
 #[test]
 fn a_limit_that_refuses_clients_for_more_than_a_minute_is_a_notice_with_its_key() {
     for (place, row) in CLIENT_LIMITS.iter().enumerate() {
-        let mut judge = HealthJudge::default();
+        let mut judge = StateJudge::default();
         let mut look = |second, times: u64| {
             let mut facts = at(second);
             facts.client_limits[place] = 2048;
@@ -26,12 +26,12 @@ fn a_limit_that_refuses_clients_for_more_than_a_minute_is_a_notice_with_its_key(
         }
         // Steadily; a timeout needs a tenth of the 6,000 requests of the minute.
         let step = if row.share > 0 { 11 } else { 2 };
-        let mut report = HealthReport::default();
+        let mut report = ServerStateReport::default();
         for second in 62..200 {
             report = look(second, 1_000 + step * (second - 61));
         }
         let (name, sentence) = first(&report).unwrap_or_else(|| panic!("{}", row.key));
-        assert_eq!(("limit-refuses-clients", HealthWord::Healthy), (name, report.word));
+        assert_eq!(("limit-refuses-clients", StateWord::Healthy), (name, report.word));
         let start = match row.other {
             "" => format!("{} `{}` (", row.event, row.key),
             // A route's own value may be the one that was reached.
@@ -50,7 +50,7 @@ fn a_limit_that_refuses_clients_for_more_than_a_minute_is_a_notice_with_its_key(
         };
         assert!(sentence.contains(value) && sentence.contains(double), "{sentence}");
         assert!(sentence.contains(&format!("{} times within the last minute", 60 * step)), "{sentence}");
-        let mut judge = HealthJudge::default();
+        let mut judge = StateJudge::default();
         for second in 0..200 {
             let mut facts = at(second);
             facts.counts = counts(100 * second, 0);
@@ -63,13 +63,13 @@ fn a_limit_that_refuses_clients_for_more_than_a_minute_is_a_notice_with_its_key(
 #[test]
 fn more_refused_requests_after_a_change_name_the_change() {
     let changed = Some(PastFact { at: NOW + 70, why: "1 key: route office: access.allow".to_owned() });
-    let facts = |second, refused| HealthFacts {
+    let facts = |second, refused| StateFacts {
         counts: CountFacts { refused, ..counts(1_000, 0) },
         changed: changed.clone(),
         ..at(second)
     };
     let run = |before: u64, after: &[(u64, u64)]| {
-        let mut judge = HealthJudge::default();
+        let mut judge = StateJudge::default();
         for second in 0..=70 {
             judge.look(&facts(second, 500 + before * second / 60));
         }
@@ -90,15 +90,15 @@ fn more_refused_requests_after_a_change_name_the_change() {
     assert_eq!([None, None], run(60, &[(100, 60), (130, 180)])[..]);
     assert!(run(60, &[(130, 250)])[0].is_some());
     // A reload without a change.
-    let mut judge = HealthJudge::default();
-    judge.look(&HealthFacts { changed: None, ..facts(0, 0) });
+    let mut judge = StateJudge::default();
+    judge.look(&StateFacts { changed: None, ..facts(0, 0) });
     judge.reload(&sums(0, 0), &sums(0, 0), |_| None);
-    assert_eq!(None, first(&judge.look(&HealthFacts { changed: None, ..facts(5, 500) })));
+    assert_eq!(None, first(&judge.look(&StateFacts { changed: None, ..facts(5, 500) })));
 }
 
 #[test]
 fn single_faults_name_their_part() {
-    let check = |facts: HealthFacts, word, name, sentence: &str| {
+    let check = |facts: StateFacts, word, name, sentence: &str| {
         let report = settled(&facts);
         assert_eq!((word, vec![name]), names(&report));
         let found = report.findings[0].sentence(report.now);
@@ -111,8 +111,8 @@ fn single_faults_name_their_part() {
         status: 500,
     };
     check(
-        HealthFacts { failing_urls: vec![url], ..at(0) },
-        HealthWord::Healthy,
+        StateFacts { failing_urls: vec![url], ..at(0) },
+        StateWord::Healthy,
         "url-fails",
         "every request for http://h/product/4711 fails since 02:46:11 UTC (37 of 37 recent ones, with 500); route products answers its other requests",
     );
@@ -123,17 +123,17 @@ fn single_faults_name_their_part() {
         forbids: ("http://a".to_owned(), 70),
     };
     check(
-        HealthFacts { disagreeing: vec![fact], ..at(0) },
-        HealthWord::Degraded,
+        StateFacts { disagreeing: vec![fact], ..at(0) },
+        StateWord::Degraded,
         "origins-disagree",
         "origins of route api disagree since 02:46:11 UTC (http://b lets http://h/api/1 be shared, http://a forbids it; 9 and 70 recent responses); whether",
     );
     check(
-        HealthFacts {
+        StateFacts {
             next_start: Some(PastFact { at: NOW, why: "users.txt cannot be read".to_owned() }),
             ..at(0)
         },
-        HealthWord::Degraded,
+        StateWord::Degraded,
         "start-would-fail",
         "the next start of larder would fail since 02:46:11 UTC (users.txt cannot be read); the running",
     );
@@ -145,12 +145,12 @@ fn single_faults_name_their_part() {
         error: String::new(),
     };
     check(
-        HealthFacts {
+        StateFacts {
             plain_hosts: vec!["shop.test".to_owned(), "intern.test".to_owned()],
             certificates: vec![certificate],
             ..at(0)
         },
-        HealthWord::Healthy,
+        StateWord::Healthy,
         "certificate-lacks-names",
         "no certificate is for intern.test (the certificates are for shop.test); they are also served over plain HTTP",
     );
@@ -162,10 +162,10 @@ fn the_access_log_that_drops_lines_is_named_with_the_reason() {
     for (why, expect) in
         [("", "it is not written fast enough"), ("no space left on device", "no space left on device")]
     {
-        let mut judge = HealthJudge::default();
+        let mut judge = StateJudge::default();
         let mut look = |second, dropped| {
             let log = LogFact { name: "/var/log/a.log".to_owned(), why: why.to_owned() };
-            let mut facts = HealthFacts { log: Some(log), ..at(second) };
+            let mut facts = StateFacts { log: Some(log), ..at(second) };
             facts.counts.limits[place] = dropped;
             judge.look(&facts).sentence()
         };

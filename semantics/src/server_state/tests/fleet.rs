@@ -4,12 +4,12 @@ use super::*;
 
 #[test]
 fn a_memcached_that_loses_fresh_pages_is_a_notice_until_that_ends() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, fleet_lookups, fleet_lost| {
         let counts = CountFacts { fleet_lookups, fleet_lost, ..CountFacts::default() };
-        judge.look(&HealthFacts { counts, ..at(second) })
+        judge.look(&StateFacts { counts, ..at(second) })
     };
-    let fine = |report: HealthReport| assert_eq!("Healthy", report.sentence());
+    let fine = |report: ServerStateReport| assert_eq!("Healthy", report.sentence());
     fine(look(0, 9_000, 500));
     fine(look(1, 9_500, 599)); // 99 are too few.
     fine(look(2, 11_020, 600)); // Less than one in twenty.
@@ -27,7 +27,7 @@ fn a_memcached_that_loses_fresh_pages_is_a_notice_until_that_ends() {
 fn a_memcached_server_that_fails_three_times_in_ten_minutes_is_a_finding() {
     let of = |ejections| {
         let server = MemcachedFact { name: "m:1".to_owned(), ejections, ..MemcachedFact::default() };
-        settled(&HealthFacts { memcached: vec![server], ..at(0) })
+        settled(&StateFacts { memcached: vec![server], ..at(0) })
     };
     assert_eq!("Healthy", of(2).sentence());
     assert_eq!(
@@ -39,14 +39,14 @@ fn a_memcached_server_that_fails_three_times_in_ten_minutes_is_a_finding() {
 
 #[test]
 fn requests_that_wait_for_a_slot_of_an_origin_are_a_notice_with_the_key() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, all, waits| {
         let limit = "`proxy.connections` of route shop is 1 (a.toml:9)".to_owned();
         let answers = OriginAnswers { all, waits, ..OriginAnswers::default() };
         let one = OriginFact { answers, limit, ..origin("a", "") };
-        judge.look(&HealthFacts { origins: vec![one], routes: vec![route("shop", &[0])], ..at(second) })
+        judge.look(&StateFacts { origins: vec![one], routes: vec![route("shop", &[0])], ..at(second) })
     };
-    let fine = |report: HealthReport| assert_eq!("Healthy", report.sentence());
+    let fine = |report: ServerStateReport| assert_eq!("Healthy", report.sentence());
     fine(look(0, 1_000, 100));
     fine(look(1, 1_100, 119)); // 19 are too few.
     fine(look(2, 3_001, 120)); // Less than one in a hundred.
@@ -61,7 +61,7 @@ fn requests_that_wait_for_a_slot_of_an_origin_are_a_notice_with_the_key() {
 
 #[test]
 fn a_purge_that_one_sender_repeats_is_a_notice_while_it_costs_requests() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, times, missed_purged| {
         let purge = RepeatedPurgeFact {
             by: "10.0.0.9".to_owned(),
@@ -70,9 +70,9 @@ fn a_purge_that_one_sender_repeats_is_a_notice_while_it_costs_requests() {
             matched: 9,
         };
         let counts = CountFacts { missed_purged, ..CountFacts::default() };
-        judge.look(&HealthFacts { counts, repeated_purge: Some(purge), ..at(second) })
+        judge.look(&StateFacts { counts, repeated_purge: Some(purge), ..at(second) })
     };
-    let fine = |report: HealthReport| assert_eq!("Healthy", report.sentence());
+    let fine = |report: ServerStateReport| assert_eq!("Healthy", report.sentence());
     fine(look(0, 9, 100));
     fine(look(1, 9, 200)); // An editor at work.
     fine(look(2, 10, 119)); // Hardly a request for these pages.
@@ -84,9 +84,9 @@ fn a_purge_that_one_sender_repeats_is_a_notice_while_it_costs_requests() {
     assert_eq!(1, look(4, 5, 120).findings.len());
     fine(look(5, 4, 120));
     // Purges that match nothing cost no such request.
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let purge =
         RepeatedPurgeFact { by: "10.0.0.9".to_owned(), target: "where a".to_owned(), times: 10, matched: 0 };
-    let report = judge.look(&HealthFacts { repeated_purge: Some(purge), ..at(0) });
+    let report = judge.look(&StateFacts { repeated_purge: Some(purge), ..at(0) });
     assert_eq!("no stored response of this node matched", report.findings[0].effect);
 }

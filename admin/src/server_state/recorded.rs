@@ -4,8 +4,8 @@ use crate::Admin;
 use larder_config::{Config, HostPattern};
 use larder_observe::recent::RecentRequest;
 use larder_semantics::field::FieldList;
-use larder_semantics::health::{RecordedFacts, RecordedSample};
 use larder_semantics::request_view::host_of;
+use larder_semantics::server_state::{RecordedFacts, RecordedSample};
 use larder_stdx::clock;
 use serde_json::Value;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ impl Admin {
     /// The facts of the requests that were recorded within the last minute.
     pub(super) fn recorded_facts(&self, config: &Config) -> Arc<RecordedFacts> {
         let at = clock::monotonic_now().0;
-        let mut last = self.health.recorded.borrow_mut();
+        let mut last = self.server_state.recorded.borrow_mut();
         if let Some((time, facts)) = &*last
             && at.saturating_sub(*time) < USED
         {

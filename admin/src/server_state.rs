@@ -1,4 +1,4 @@
-//! The state of the server: the facts are gathered here, and judged by `larder_semantics::health`. The main thread does so about once a
+//! The state of the server: the facts are gathered here, and judged by `larder_semantics::server_state`. The main thread does so about once a
 //! second, and each request for the state.
 
 mod recorded;
@@ -10,13 +10,13 @@ use larder_config::{Config, HostPattern, RouteConfig, Service, SiteConfig, Sourc
 use larder_counters::Counters;
 use larder_observe::log::AccessLog;
 use larder_origin::OriginState;
-use larder_semantics::health::{
-    CLIENT_LIMITS, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, FindingKind, HealthFacts,
-    HealthFinding, HealthJudge, HealthReport, HealthWord, Http3Fact, LIMITS, LogFact, MaintenanceFact,
-    MemcachedFact, OriginAnswers, OriginFact, PastFact, RepeatedPurgeFact, RouteCountFact, RouteFact,
-    Severity, UnreachableFact,
-};
 use larder_semantics::miss_reason::MissReason;
+use larder_semantics::server_state::{
+    CLIENT_LIMITS, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, FindingKind, Http3Fact,
+    LIMITS, LogFact, MaintenanceFact, MemcachedFact, OriginAnswers, OriginFact, PastFact, RepeatedPurgeFact,
+    RouteCountFact, RouteFact, ServerStateReport, Severity, StateFacts, StateFinding, StateJudge, StateWord,
+    UnreachableFact,
+};
 use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
 use larder_server::live::Live;
 use larder_server::route_stats::{ConfigScopes, OriginScopes, RouteScopes, ServiceKind};
@@ -37,7 +37,7 @@ use std::time::Duration;
 const FLAPPING: Duration = Duration::from_secs(600);
 
 /// A finding in JSON.
-macro_rules! health {
+macro_rules! server_state {
     () => {
         r#"{"type":"object","required":["word","sentence","findings","left_out"],"properties":{
 "word":{"type":"string","enum":["healthy","degraded","failing"]},"sentence":{"type":"string","description":"the word, the worst finding, and the names of the others; times are UTC"},
@@ -49,17 +49,17 @@ macro_rules! health {
 "view":{"type":"string","description":"the view of the page that shows it"}}}}}}"#
     };
 }
-pub(super) use health;
+pub(super) use server_state;
 
 /// `GET /api/v1/health`.
-pub const HEALTH: &str = health!();
+pub const SERVER_STATE: &str = server_state!();
 
 /// The state of the server, with the facts that only the main loop knows. Of the main thread.
 #[derive(Default)]
-pub struct HealthState {
-    judge: RefCell<HealthJudge>,
+pub struct ServerState {
+    judge: RefCell<StateJudge>,
     /// That of the last look, of which the main thread makes one a second.
-    word: Cell<HealthWord>,
+    word: Cell<StateWord>,
     refused: RefCell<Option<PastFact>>,
     refused_certificates: RefCell<Option<PastFact>>,
     waiting: RefCell<Vec<String>>,
@@ -79,7 +79,7 @@ fn now(why: &str) -> PastFact {
     PastFact { at: clock::wall().0, why: why.to_owned() }
 }
 
-impl HealthState {
+impl ServerState {
     /// A configuration is in force; these keys of it wait for a restart.
     pub fn in_force(&self, waiting: Vec<String>) {
         self.refused.replace(None);
@@ -155,7 +155,7 @@ impl Admin {
     /// Examines whether the next start would read the configuration. A file that the running server has refused is another finding.
     pub(super) async fn examine_next_start(&self) {
         let Ok(outcome) = self.next_start().await else { return };
-        let state = &self.health;
+        let state = &self.server_state;
         let why = outcome.err().filter(|_| state.refused().is_none());
         let mut held = state.next_start.borrow_mut();
         *held = why.map(|why| match held.take() {
@@ -165,38 +165,38 @@ impl Admin {
     }
 
     /// `GET /api/v1/health`: one word for every client, the findings with the token.
-    pub(super) fn health(&self, asked: &AdminRequest<'_>) -> AdminResponse {
+    pub(super) fn server_state(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         match asked.requester {
             // Without a look: requests of strangers must not cost more than a word.
             Requester::Nobody => {
-                let word = self.health.word.get().name();
+                let word = self.server_state.word.get().name();
                 AdminResponse::Whole(Synthetic::new(200, "text/plain", format!("{word}\n")))
             }
             Requester::Token(_) | Requester::Session(..) | Requester::Socket => {
-                AdminResponse::Json(200, json_of(&self.look_at_health()))
+                AdminResponse::Json(200, json_of(&self.judge_state()))
             }
         }
     }
 
     /// The state now.
-    pub fn look_at_health(&self) -> HealthReport {
-        let facts = self.health_facts();
-        let mut judge = self.health.judge.borrow_mut();
+    pub fn judge_state(&self) -> ServerStateReport {
+        let facts = self.state_facts();
+        let mut judge = self.server_state.judge.borrow_mut();
         let mut report = judge.look(&facts);
         judge.continue_from(|event| self.stood_earlier(fault_of(event)));
         for it in &mut report.findings {
             it.repeated = self.repeated(fault_of(&it.event()));
         }
         let marked = report.findings.iter().filter(|it| is_marked(it));
-        self.health.faults.replace(marked.map(HealthFinding::event).collect());
-        self.health.word.set(report.word);
+        self.server_state.faults.replace(marked.map(StateFinding::event).collect());
+        self.server_state.word.set(report.word);
         self.report_to_nodes(&report);
         report
     }
 
     /// Why stored responses are validated before use now, with the remedy; `None` if they are not.
     pub(super) fn doubt(&self) -> Option<String> {
-        let report = self.look_at_health();
+        let report = self.judge_state();
         let found = report.findings.iter().find(|it| it.kind.doubts_stored_responses())?;
         let mut sentence = found.sentence(report.now);
         sentence[..1].make_ascii_uppercase();
@@ -204,7 +204,7 @@ impl Admin {
     }
 
     /// The judge of the state continues with the counters of the next configuration.
-    pub(super) fn carry_health_over(&self, before: &Live, after: &Live) {
+    pub(super) fn carry_state_over(&self, before: &Live, after: &Live) {
         let followed = self.followed.all();
         let sums = |live: &Live| {
             let (requests, errors_5xx) = requests(live);
@@ -219,17 +219,17 @@ impl Admin {
         };
         let kept = after.scopes.positions_since(&before.scopes);
         let moved = |at: u32| kept.get(at as usize).copied().flatten().and_then(|it| u32::try_from(it).ok());
-        self.health.judge.borrow_mut().reload(&sums(before), &sums(after), moved);
+        self.server_state.judge.borrow_mut().reload(&sums(before), &sums(after), moved);
     }
 
-    fn health_facts(&self) -> HealthFacts {
+    fn state_facts(&self) -> StateFacts {
         let live = self.live.borrow().clone();
-        let (wall, state) = (clock::wall().0, &self.health);
+        let (wall, state) = (clock::wall().0, &self.server_state);
         let only_routes = live.scopes.only_routes();
         let origins =
             only_routes.into_iter().enumerate().map(|(at, it)| origin_fact(&live, at, it)).collect();
         let (memcached, keys_move) = self.memcached();
-        HealthFacts {
+        StateFacts {
             now: wall,
             at: clock::monotonic_now().0,
             failed_worker: self.failure.first().cloned(),
@@ -351,7 +351,7 @@ fn fault_of(event: &str) -> &str {
 
 /// Whether the beginning and the end of a finding are events of the history. Origins and refused configurations have events of their own, and
 /// conditions without a beginning are none.
-fn is_marked(it: &HealthFinding) -> bool {
+fn is_marked(it: &StateFinding) -> bool {
     let has_own = matches!(
         it.kind,
         FindingKind::NoOrigin | FindingKind::OriginDown | FindingKind::ConfigurationRefused
@@ -590,8 +590,8 @@ fn certificates(book: &CertificateRegistry, now: i64) -> Vec<CertificateFact> {
 }
 
 /// The state in JSON.
-pub(super) fn json_of(report: &HealthReport) -> Value {
-    let finding = |it: &HealthFinding| {
+pub(super) fn json_of(report: &ServerStateReport) -> Value {
+    let finding = |it: &StateFinding| {
         let row = it.kind.row();
         json!({
             "name": row.name, "severity": row.severity.name(), "what": it.what, "since": it.since,
@@ -607,11 +607,11 @@ pub(super) fn json_of(report: &HealthReport) -> Value {
 }
 
 /// The word as a number, for alerts.
-pub(super) fn level(word: HealthWord) -> u8 {
+pub(super) fn level(word: StateWord) -> u8 {
     match word {
-        HealthWord::Healthy => 0,
-        HealthWord::Degraded => 1,
-        HealthWord::Failing => 2,
+        StateWord::Healthy => 0,
+        StateWord::Degraded => 1,
+        StateWord::Failing => 2,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::condition::Condition;
 use super::event_of;
-use super::facts::HealthFacts;
+use super::facts::StateFacts;
 use super::table::FindingKind;
 
 /// The conditions of the last reading, with their starts.
@@ -30,7 +30,7 @@ impl CurrentConditions {
     }
 
     /// Keeps the conditions of a reading; forgets those that have ended.
-    pub fn keep(&mut self, found: &[Condition], facts: &HealthFacts) {
+    pub fn keep(&mut self, found: &[Condition], facts: &StateFacts) {
         let held = |it: &Condition| {
             let before = self.of(&it.subject);
             let evidence = before.filter(|_| it.evidence.is_empty()).map_or(&it.evidence, |it| &it.evidence);

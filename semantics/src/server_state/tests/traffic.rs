@@ -4,16 +4,16 @@ use super::*;
 
 #[test]
 fn a_route_that_refuses_most_requests_by_its_access_rules_is_a_notice() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, requests, refused| {
         let fact = RouteCountFact {
             refused,
             rules: "`access.allow` or `access.basic`".to_owned(),
             ..troubled(7, requests, 0, 0)
         };
-        judge.look(&HealthFacts { troubled: vec![fact], ..at(second) })
+        judge.look(&StateFacts { troubled: vec![fact], ..at(second) })
     };
-    let fine = |report: HealthReport| assert_eq!("Healthy", report.sentence());
+    let fine = |report: ServerStateReport| assert_eq!("Healthy", report.sentence());
     fine(look(0, 1_000, 900));
     fine(look(1, 1_019, 919)); // 19 are too few.
     fine(look(2, 1_100, 950)); // Half: clients send each request first without credentials.
@@ -34,14 +34,14 @@ fn a_route_that_refuses_most_requests_by_its_access_rules_is_a_notice() {
 
 #[test]
 fn guessed_passwords_do_not_degrade_the_server() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, sum| {
         let fact = RouteCountFact { refused: sum, ..troubled(1, sum, 0, 0) };
-        judge.look(&HealthFacts { counts: counts(sum, 0), troubled: vec![fact], ..at(second) })
+        judge.look(&StateFacts { counts: counts(sum, 0), troubled: vec![fact], ..at(second) })
     };
     look(0, 0);
     for second in 1..30 {
-        assert_eq!(HealthWord::Healthy, look(second, 500 * second).word);
+        assert_eq!(StateWord::Healthy, look(second, 500 * second).word);
     }
     assert_eq!(vec!["route-refused"], names(&look(30, 15_000)).1);
 }
@@ -51,11 +51,11 @@ fn answers(all: u64, errors_5xx: u64, millis: u64) -> OriginAnswers {
 }
 
 /// Facts of one second about origins a, b, c … of the routes shop and api.
-fn of_origins(second: u64, sums: &[OriginAnswers]) -> HealthFacts {
+fn of_origins(second: u64, sums: &[OriginAnswers]) -> StateFacts {
     let origins = sums.iter().zip(["a", "b", "c", "d"]);
     let origins = origins.map(|(answers, name)| OriginFact { answers: *answers, ..origin(name, "") });
     let all: Vec<usize> = (0..sums.len()).collect();
-    HealthFacts {
+    StateFacts {
         origins: origins.collect(),
         routes: vec![route("shop", &all), route("api", &all)],
         ..at(second)
@@ -64,7 +64,7 @@ fn of_origins(second: u64, sums: &[OriginAnswers]) -> HealthFacts {
 
 #[test]
 fn one_origin_with_server_errors_is_a_finding_until_they_end() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, a, b| judge.look(&of_origins(second, &[a, b]));
     let start = answers(5_000, 900, 10);
     look(0, start, start);
@@ -86,7 +86,7 @@ fn one_origin_with_server_errors_is_a_finding_until_they_end() {
 
 #[test]
 fn an_origin_without_others_to_compare_needs_half_of_its_answers() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, a, b| judge.look(&of_origins(second, &[a, b]));
     look(0, answers(0, 0, 10), answers(0, 0, 10));
     assert_eq!("Healthy", look(1, answers(100, 49, 10), answers(0, 0, 10)).sentence());
@@ -97,15 +97,15 @@ fn an_origin_without_others_to_compare_needs_half_of_its_answers() {
         report.sentence()
     );
     // An only origin is in the share of the routes.
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     judge.look(&of_origins(0, &[answers(0, 0, 10)]));
     assert_eq!("Healthy", judge.look(&of_origins(1, &[answers(100, 100, 10)])).sentence());
 }
 
 #[test]
 fn origins_of_different_routes_are_not_compared() {
-    let mut judge = HealthJudge::default();
-    let facts = |second, sums: &[OriginAnswers]| HealthFacts {
+    let mut judge = StateJudge::default();
+    let facts = |second, sums: &[OriginAnswers]| StateFacts {
         routes: vec![route("shop", &[0, 1]), route("reports", &[0])],
         ..of_origins(second, sums)
     };
@@ -119,7 +119,7 @@ fn origins_of_different_routes_are_not_compared() {
 
 #[test]
 fn an_origin_that_is_slower_than_the_others_is_a_notice() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut sums = [answers(0, 0, 0); 3];
     judge.look(&of_origins(0, &sums));
     let mut second = 0;
@@ -153,9 +153,9 @@ fn an_origin_that_is_slower_than_the_others_is_a_notice() {
 #[test]
 fn an_origin_with_one_route_is_compared_by_the_time_of_this_route() {
     let look = |of_route: u64, millis_of_route: u64| {
-        let mut judge = HealthJudge::default();
+        let mut judge = StateJudge::default();
         // The other origin has another route as well, which is slow.
-        let facts = |second, sums: &[OriginAnswers]| HealthFacts {
+        let facts = |second, sums: &[OriginAnswers]| StateFacts {
             routes: vec![route("v3", &[0, 1]), route("reports", &[1])],
             ..of_origins(second, sums)
         };
@@ -177,7 +177,7 @@ fn an_origin_with_one_route_is_compared_by_the_time_of_this_route() {
 
 #[test]
 fn a_slow_origin_is_a_notice_until_it_is_below_twice_the_median() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     judge.look(&of_origins(0, &[answers(0, 0, 0); 2]));
     let mut look = |second, a: u64| {
         judge.look(&of_origins(second, &[answers(100, 0, a), answers(100, 0, 50)])).findings.len()
@@ -191,7 +191,7 @@ fn a_slow_origin_is_a_notice_until_it_is_below_twice_the_median() {
 
 #[test]
 fn a_reload_begins_a_new_minute_of_origins() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     judge.look(&of_origins(0, &[answers(0, 0, 10), answers(0, 0, 10)]));
     judge.reload(&ConfigSums::default(), &ConfigSums::default(), |_| None);
     // The places of the origins have changed: the sums of one are those of another.
@@ -206,8 +206,8 @@ fn a_reload_begins_a_new_minute_of_origins() {
 #[test]
 fn a_drained_origin_is_the_remedy_of_a_route_whose_other_origin_is_down() {
     let drained = |name| OriginFact { is_used: false, is_drained: true, ..origin(name, "") };
-    let facts = |origins| HealthFacts { origins, routes: vec![route("shop", &[0, 1])], ..at(0) };
-    let sentence = |facts: &HealthFacts| HealthJudge::default().look(facts).sentence();
+    let facts = |origins| StateFacts { origins, routes: vec![route("shop", &[0, 1])], ..at(0) };
+    let sentence = |facts: &StateFacts| StateJudge::default().look(facts).sentence();
     assert_eq!(
         "Failing: origin b is down since 02:46:11 UTC (timeout); 1 route has no other origin in use (shop); origin a is \
          drained: restore it",
@@ -226,8 +226,8 @@ fn a_drained_origin_is_the_remedy_of_a_route_whose_other_origin_is_down() {
 
 #[test]
 fn a_process_of_root_is_a_notice_with_the_programs_that_have_its_rights() {
-    let facts = HealthFacts { root: Some("the programs of route bin run as root".to_owned()), ..at(0) };
-    let report = HealthJudge::default().look(&facts);
+    let facts = StateFacts { root: Some("the programs of route bin run as root".to_owned()), ..at(0) };
+    let report = StateJudge::default().look(&facts);
     assert_eq!(
         "Healthy. Notice: larder runs as root without `user` (the programs of route bin run as root); \
          a fault in it, or in a program that it runs, has every right on this machine",
@@ -242,23 +242,23 @@ fn a_route_without_requests_is_a_notice_with_its_line() {
         at: format!("larder.toml:{line}"),
         why: "shop/* at larder.toml:4 matches first".to_owned(),
     };
-    let facts = HealthFacts { unreachable: vec![fact("shop/api/*", 9)], ..at(0) };
-    let report = HealthJudge::default().look(&facts);
+    let facts = StateFacts { unreachable: vec![fact("shop/api/*", 9)], ..at(0) };
+    let report = StateJudge::default().look(&facts);
     assert_eq!(
         "Healthy. Notice: route shop/api/* at larder.toml:9 gets no request (shop/* at larder.toml:4 matches first)",
         report.sentence()
     );
     assert_eq!("config?at=larder.toml:9", report.findings[0].view);
-    assert_eq!("Healthy", HealthJudge::default().look(&at(0)).sentence());
+    assert_eq!("Healthy", StateJudge::default().look(&at(0)).sentence());
 }
 
 #[test]
 fn a_route_with_mostly_errors_is_named_if_the_share_of_all_routes_is_small() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, requests, errors_5xx, errors_4xx, of_all: u64| {
         let failure = "the origin timed out".to_owned();
         let fact = RouteCountFact { errors_4xx, failure, ..troubled(7, requests, errors_5xx, 0) };
-        judge.look(&HealthFacts { counts: counts(of_all, errors_5xx), troubled: vec![fact], ..at(second) })
+        judge.look(&StateFacts { counts: counts(of_all, errors_5xx), troubled: vec![fact], ..at(second) })
     };
     look(0, 0, 0, 0, 0);
     assert_eq!("Healthy", look(1, 30, 19, 0, 10_000).sentence(), "too few");
@@ -281,10 +281,10 @@ fn a_route_with_mostly_errors_is_named_if_the_share_of_all_routes_is_small() {
 
 #[test]
 fn refused_requests_are_no_client_errors_of_another_reason() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, sum| {
         let fact = RouteCountFact { refused: sum, errors_4xx: sum, ..troubled(1, sum, 0, 0) };
-        judge.look(&HealthFacts { troubled: vec![fact], ..at(second) })
+        judge.look(&StateFacts { troubled: vec![fact], ..at(second) })
     };
     look(0, 0);
     look(1, 100);
@@ -294,10 +294,10 @@ fn refused_requests_are_no_client_errors_of_another_reason() {
 /// After `cache.purge.from` was narrowed as the state had proposed, the state named the purges that it refuses as client errors.
 #[test]
 fn refused_purges_are_no_client_errors_of_a_route() {
-    let mut judge = HealthJudge::default();
+    let mut judge = StateJudge::default();
     let mut look = |second, requests, errors_4xx, purges_refused| {
         let fact = RouteCountFact { errors_4xx, purges_refused, ..troubled(1, requests, 0, 0) };
-        judge.look(&HealthFacts { troubled: vec![fact], ..at(second) })
+        judge.look(&StateFacts { troubled: vec![fact], ..at(second) })
     };
     look(0, 0, 0, 0);
     look(1, 125, 107, 107);
@@ -312,10 +312,10 @@ fn refused_purges_are_no_client_errors_of_a_route() {
     assert!(text.contains("route r1 have a status of 400 to 499") && text.contains("(60 of 100 "), "{text}");
 }
 
-fn of_samples<'a>(second: u64, samples: impl Iterator<Item = RecordedSample<'a>>) -> HealthFacts {
+fn of_samples<'a>(second: u64, samples: impl Iterator<Item = RecordedSample<'a>>) -> StateFacts {
     let mut recorded = RecordedFacts::default();
     samples.for_each(|it| recorded.add(it));
-    HealthFacts { recorded: std::sync::Arc::new(recorded), ..at(second) }
+    StateFacts { recorded: std::sync::Arc::new(recorded), ..at(second) }
 }
 
 #[test]
@@ -329,8 +329,8 @@ fn a_host_without_a_site_is_a_notice_unless_one_stranger_invents_it() {
         };
         of_samples(second, (0..requests).map(sample))
     };
-    let look = |facts: &dyn Fn(u64) -> HealthFacts| {
-        let mut judge = HealthJudge::default();
+    let look = |facts: &dyn Fn(u64) -> StateFacts| {
+        let mut judge = StateJudge::default();
         judge.look(&facts(0));
         judge.look(&facts(10)).sentence()
     };
@@ -355,7 +355,7 @@ fn a_proxy_that_is_not_trusted_is_a_notice() {
         of_samples(second, (0..requests).map(sample))
     };
     for (requests, clients, is_notice) in [(10, 3, true), (9, 3, false), (100, 2, false)] {
-        let mut judge = HealthJudge::default();
+        let mut judge = StateJudge::default();
         judge.look(&of(0, requests, clients));
         let found = judge.look(&of(10, requests, clients)).sentence();
         let expect = match is_notice {

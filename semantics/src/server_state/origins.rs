@@ -3,7 +3,7 @@
 use super::Minute;
 use super::condition::{Condition, ERRORS_REQUESTS, condition, list};
 use super::current_conditions::CurrentConditions;
-use super::facts::{HealthFacts, OriginAnswers, OriginFact};
+use super::facts::{OriginAnswers, OriginFact, StateFacts};
 use super::table::FindingKind;
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ const SLOW: (u64, u64) = (200_000, 100_000);
 const WAITS: (u64, u64) = (20, 10);
 
 pub(super) fn origins(
-    facts: &HealthFacts,
+    facts: &StateFacts,
     minute: &Minute<'_>,
     held: &CurrentConditions,
     all: &mut Vec<Condition>,
@@ -77,12 +77,12 @@ fn row_of(origin: &OriginFact) -> String {
 }
 
 /// The names of routes, such as `route shop/` or `routes a/, b/`.
-fn named(facts: &HealthFacts, routes: &[usize]) -> String {
+fn named(facts: &StateFacts, routes: &[usize]) -> String {
     let names: Vec<&str> = routes.iter().map(|it| &*facts.routes[*it].name).collect();
     format!("{} {}", if names.len() == 1 { "route" } else { "routes" }, list(&names))
 }
 
-fn down(facts: &HealthFacts, origin: &OriginFact, routes: &[usize]) -> Option<Condition> {
+fn down(facts: &StateFacts, origin: &OriginFact, routes: &[usize]) -> Option<Condition> {
     let origins_of = |it: &usize| facts.routes[*it].origins.iter().filter_map(|it| facts.origins.get(*it));
     let names_of = |routes: &[usize], is: fn(&OriginFact) -> bool| {
         let mut names: Vec<&str> =
@@ -139,7 +139,7 @@ fn queued(origin: &OriginFact, own: &OriginAnswers, held: &CurrentConditions) ->
 
 /// Server errors of one origin that the others of its routes do not have.
 fn failing(
-    facts: &HealthFacts,
+    facts: &StateFacts,
     routes: &[usize],
     (origin, own): (&OriginFact, &OriginAnswers),
     others: &[OriginAnswers],
@@ -177,7 +177,7 @@ fn failing(
 
 /// An origin that is far slower than the others of its routes.
 fn slow(
-    facts: &HealthFacts,
+    facts: &StateFacts,
     routes: &[usize],
     (origin, own): (&OriginFact, &OriginAnswers),
     others: &[OriginAnswers],
