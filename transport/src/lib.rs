@@ -24,6 +24,7 @@ mod response_writer;
 mod streams;
 mod synthetic;
 pub mod tls;
+mod transfer_rate;
 pub mod worker;
 
 pub use alternative::AlternativeService;

@@ -5,6 +5,7 @@ use crate::future_pool::FuturePool;
 use crate::outbox::Outbox;
 use crate::tls::ServerTls;
 use crate::tls::session::TlsBuffers;
+use crate::transfer_rate::TransferRate;
 use larder_counters::Counters;
 use larder_semantics::network::Peers;
 use larder_semantics::scheme::Scheme;
@@ -62,8 +63,6 @@ pub const HTTP2_BYTES: u64 = 1248;
 
 /// Bytes that a connection reads at once, at least.
 const SCRATCH: usize = 64 * 1024;
-/// The window of `min_rate`, milliseconds.
-const RATE_WINDOW: u64 = 10_000;
 /// A client that received two, three, at most four times this many bytes at once may be silent for that multiple of the
 /// limit.
 const STEP: u64 = 256 * 1024;
@@ -203,10 +202,9 @@ pub(crate) struct OpenSocket {
     burst_bytes: Cell<u64>,
     is_silent: Cell<bool>,
     expired: Cell<Expired>,
-    /// Bytes transferred since the start of the rate's window.
-    window_bytes: Cell<u64>,
-    /// Milliseconds of that window in which the client was waited for.
-    window_wait: Cell<u64>,
+    /// Bytes that the client sent or took.
+    moved_bytes: Cell<u64>,
+    rate: TransferRate,
     index: Cell<usize>,
     /// Whether it serves the requests that have arrived, and then ends.
     is_leaving: Cell<bool>,
@@ -388,8 +386,8 @@ impl TransportWorker {
             burst_bytes: Cell::new(0),
             is_silent: Cell::new(false),
             expired: Cell::new(Expired::No),
-            window_bytes: Cell::new(0),
-            window_wait: Cell::new(0),
+            moved_bytes: Cell::new(0),
+            rate: TransferRate::default(),
             index: Cell::new(place),
             is_leaving: Cell::new(self.draining.get()),
             leave_waker: Cell::default(),
@@ -536,8 +534,7 @@ impl OpenSocket {
 
     /// Ends a request: a new window of the rate begins.
     pub fn begin_window(&self) {
-        self.window_bytes.set(0);
-        self.window_wait.set(0);
+        self.rate.begin(self.moved_bytes.get());
     }
 
     /// Records bytes that the kernel got for the client, which it has yet to acknowledge.
@@ -547,24 +544,13 @@ impl OpenSocket {
 
     /// Records bytes that the client sent or took.
     pub fn note(&self, bytes: u64) {
-        self.window_bytes.set(self.window_bytes.get().wrapping_add(bytes));
+        self.moved_bytes.set(self.moved_bytes.get().wrapping_add(bytes));
     }
 
-    /// Counts a time of waiting for the client; once it fills a window, the transferred bytes are compared with the
-    /// minimum. A window with silence continues until bytes move: other limits apply to silence, and a client that
-    /// receives in steps is measured over whole steps.
+    /// Counts a time of waiting for the client: see [`TransferRate::is_too_slow`].
     fn is_too_slow(&self, passed: u64, min_rate: u64) -> bool {
-        if self.reading.get() != ReadPhase::Body && self.write_by.get() == NEVER {
-            return false;
-        }
-        let waited = self.window_wait.get().saturating_add(passed);
-        self.window_wait.set(waited);
-        if waited < RATE_WINDOW || self.window_bytes.get() == 0 {
-            return false;
-        }
-        let slow = self.window_bytes.get() < min_rate.saturating_mul(waited) / 1000;
-        self.begin_window();
-        slow
+        let is_awaited = self.reading.get() == ReadPhase::Body || self.is_writing();
+        is_awaited && self.rate.is_too_slow(passed, self.moved_bytes.get(), min_rate)
     }
 
     pub fn shutdown(&self, how: Shutdown) {

@@ -5,7 +5,6 @@ mod floods;
 mod reply;
 mod request_body;
 mod stream;
-mod transfer_rate;
 mod tunnel;
 mod waiting;
 

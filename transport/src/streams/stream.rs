@@ -1,9 +1,9 @@
 //! One stream: its output, its input, and the tasks that wait for either.
 
 use super::STREAM_WINDOW;
-use super::transfer_rate::TransferRate;
 use crate::body::BodyPiece;
 use crate::client_socket::ClientGone;
+use crate::transfer_rate::TransferRate;
 use crate::worker::TransferLimits;
 use larder_semantics::field::FieldList;
 use larder_wire::message::{Framing, Request};

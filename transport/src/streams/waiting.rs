@@ -2,9 +2,9 @@
 //! same for a whole connection is in `worker::OpenSocket`.
 
 use super::stream::ClientStream;
-use super::transfer_rate::TransferRate;
 use super::{StreamReset, StreamsLink};
 use crate::client_socket::ClientGone;
+use crate::transfer_rate::TransferRate;
 use crate::worker::TransferLimits;
 use larder_stdx::clock;
 use std::future::poll_fn;

@@ -15,8 +15,15 @@ pub(crate) struct TransferRate {
 }
 
 impl TransferRate {
+    /// Begins a new window, with `moved` bytes transferred so far.
+    pub fn begin(&self, moved: u64) {
+        self.waited.set(0);
+        self.begun.set(moved);
+    }
+
     /// Records a wait of `passed` milliseconds, with `moved` bytes transferred so far; returns whether the rate is below
-    /// `min_rate` bytes a second over a window. A silent period is evaluated at its end (docs/decisions/0012).
+    /// `min_rate` bytes a second over a window. A window with silence continues until bytes move: other limits apply to silence,
+    /// and a client that receives in steps is measured over whole steps (docs/decisions/0012).
     pub fn is_too_slow(&self, passed: u64, moved: u64, min_rate: u64) -> bool {
         let waited = self.waited.get().saturating_add(passed);
         self.waited.set(waited);
@@ -24,8 +31,7 @@ impl TransferRate {
         if waited < RATE_WINDOW || moved_in_it == 0 {
             return false;
         }
-        self.waited.set(0);
-        self.begun.set(moved);
+        self.begin(moved);
         moved_in_it < min_rate.saturating_mul(waited) / 1000
     }
 }
