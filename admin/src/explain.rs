@@ -14,7 +14,7 @@ mod tls;
 use super::overlay::overlay_json;
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use access::ExplainedAccess;
-use larder_config::tiers::PurgeMethod;
+use larder_config::purge_access::PurgeMethod;
 use larder_config::{Decided, RouteConfig, Service, Source, dotted, rewrite, table};
 use larder_gateway::explain::{self, CacheVerdict, Explanation, KeyContent, TierContent};
 use larder_gateway::miss_budget::MissBudget;

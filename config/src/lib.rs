@@ -38,6 +38,7 @@ pub mod php;
 pub mod plan;
 pub mod presets;
 pub mod problem;
+pub mod purge_access;
 mod read;
 pub mod redirect_map;
 mod redirect_target;
@@ -354,7 +355,7 @@ pub struct RouteConfig {
     /// The bound on its requests to the origin.
     pub budget: Option<larder_semantics::miss_budget::BudgetSettings>,
     /// Its permission to purge.
-    pub purge: tiers::PurgeAccess,
+    pub purge: purge_access::PurgeAccess,
     /// The sampling rate: one in this many requests is traced; 0 is none.
     pub trace: u32,
     /// Whether responses have `Server-Timing`.

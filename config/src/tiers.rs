@@ -1,8 +1,7 @@
-//! The settings of the tiers below RAM, already checked. Their use is not here: the store does not depend on files and
-//! flags.
+//! The settings of the tiers below RAM and the tiers of a route, already checked. Their use is not here: the store does not
+//! depend on files and flags.
 
 use super::memcached_address::FleetServer;
-use larder_semantics::network::Network;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -169,27 +168,4 @@ pub struct TierChoice {
     pub disk: bool,
     /// The fleet.
     pub fleet: bool,
-}
-
-/// The permission to purge with the `PURGE` method: `cache.purge`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PurgeAccess {
-    /// The treatment of the method on this route.
-    pub method: PurgeMethod,
-    /// Clients that may use it.
-    pub from: Vec<Network>,
-    /// The path below which a GET purges the page of the rest of its path, without a slash at its end.
-    pub path: Option<String>,
-}
-
-/// The treatment of `PURGE` on a route.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PurgeMethod {
-    /// An unknown method like any other: forwarded to the origin.
-    #[default]
-    Unknown,
-    /// Rejected with 405; never forwarded.
-    Refused,
-    /// Purges, for permitted clients.
-    Allowed,
 }

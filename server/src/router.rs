@@ -11,7 +11,7 @@ use super::own_answer::{self, LiveRedirects};
 use super::route_admission::RouteAdmission;
 use super::site_tls::SiteTls;
 use candidates::RouteCandidates;
-use larder_config::tiers::PurgeAccess;
+use larder_config::purge_access::PurgeAccess;
 use larder_config::{HostPattern, Methods, PathPattern};
 use larder_counters::RouteScope;
 use larder_gateway::GatewayRoute;

@@ -4,9 +4,10 @@ use super::{ConfigCheck, RoutePath, Source};
 use crate::kind::{ConfigValue, TextForm};
 use crate::memcached_address::FleetServer;
 use crate::problem::Problem;
+use crate::purge_access::{PurgeAccess, PurgeMethod};
 use crate::tiers::{
     DiskConfig, DistributionSetting, FilledBySetting, FleetConfig, FleetProtocol, HashSetting,
-    OversizeSetting, PurgeAccess, PurgeMethod, SpoolConfig, TierChoice,
+    OversizeSetting, SpoolConfig, TierChoice,
 };
 use crate::{RouteConfig, SiteConfig};
 use larder_semantics::network::Network;

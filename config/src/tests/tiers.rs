@@ -1,7 +1,8 @@
 //! The sections of the tiers, the levels of the error log, and settings that only a start applies.
 
 use super::*;
-use crate::tiers::{DistributionSetting, HashSetting, PurgeMethod, TierChoice};
+use crate::purge_access::PurgeMethod;
+use crate::tiers::{DistributionSetting, HashSetting, TierChoice};
 use larder_observe::log::{Level, LogLevels, Subsystem};
 
 #[test]

@@ -7,7 +7,7 @@ use super::target::{self, PurgeRequest};
 use super::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use crate::router::{Matched, RouteTarget, Router};
 use larder_config::Methods;
-use larder_config::tiers::PurgeMethod;
+use larder_config::purge_access::PurgeMethod;
 use larder_counters::Counters;
 use larder_semantics::expression::Expression;
 use larder_semantics::request_view::{RequestView, path_of};

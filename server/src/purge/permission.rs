@@ -4,7 +4,7 @@
 use super::dialect::quoted;
 use crate::router::{LiveSite, Matched, Router};
 use larder_config::kind::{HostPattern, PathPattern};
-use larder_config::tiers::PurgeMethod;
+use larder_config::purge_access::PurgeMethod;
 use larder_semantics::expression::Expression;
 use larder_store::purges::PurgeScope;
 use std::cmp::Reverse;
