@@ -1,8 +1,8 @@
 //! Contacts each server that a configuration names once: origins, databases, services of access rules, memcached. No request of a client is
 //! imitated: an origin without a health check gets a connection and no byte. The validity of a configuration is not decided here.
 
-use crate::access::AuthService;
 use crate::health_checks;
+use crate::internal_client::InternalClient;
 use larder_config::memcached_address::ServerAddress;
 use larder_config::problem::Source;
 use larder_config::tiers::{FleetConfig, FleetProtocol};
@@ -113,13 +113,13 @@ fn contactable(config: &Config) -> Vec<Contactable> {
             servers.for_each(|it| add(origin(config, route, proxy, it)));
         }
         if let Some(it) = &route.access.forward {
-            let service = AuthService::new(it);
+            let service = InternalClient::new(it);
             add(of_access(route, "auth service", &it.to, "access.forward.to", async move {
                 service.contact().await
             }));
         }
         if let Some(it) = route.access.jwt.as_ref().and_then(|it| it.url.as_ref()) {
-            let service = AuthService::at(&it.from, it.ca.as_ref(), it.target.clone(), OF_A_SERVICE);
+            let service = InternalClient::at(&it.from, it.ca.as_ref(), it.target.clone(), OF_A_SERVICE);
             let contact = async move { service.contact().await };
             add(of_access(route, "token keys", &it.from, "access.jwt.jwks_url", contact));
         }

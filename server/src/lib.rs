@@ -17,6 +17,7 @@ pub mod geo;
 pub mod health_checks;
 pub mod inherited;
 pub mod input_error;
+pub mod internal_client;
 pub mod live;
 pub mod loop_check;
 pub mod memory_release;

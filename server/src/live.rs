@@ -1,11 +1,12 @@
 //! The configuration in force, with the resources it opens and the parts it makes for each worker: routes, origins, their
 //! observers. The process, a worker, the certificates and the admin put it in force by an `apply_config` each, at start as at a reload.
 
-use super::access::{AccessRules, AuthService, LiveAccess};
+use super::access::{AccessRules, LiveAccess};
 use super::addresses::OpenAddresses;
 use super::files::FileRoute;
 use super::finish::{PageAsker, RouteFinish, SiteErrorPages};
 use super::geo::LiveGeo;
+use super::internal_client::InternalClient;
 use super::own_answer::{LiveRedirects, RouteAnswers};
 use super::route_admission::RouteAdmission;
 use super::route_stats::{ConfigScopes, RoutePart};
@@ -428,11 +429,11 @@ pub enum DrainReason {
 /// The service of access rules, made once for the routes that share them.
 fn auth_service(
     rules: &Arc<AccessRules>,
-    made: &RefCell<HashMap<*const AccessRules, Rc<AuthService>>>,
-) -> Option<Rc<AuthService>> {
+    made: &RefCell<HashMap<*const AccessRules, Rc<InternalClient>>>,
+) -> Option<Rc<InternalClient>> {
     let config = rules.auth_service()?;
     let mut made = made.borrow_mut();
-    Some(made.entry(Arc::as_ptr(rules)).or_insert_with(|| AuthService::new(config)).clone())
+    Some(made.entry(Arc::as_ptr(rules)).or_insert_with(|| InternalClient::new(config)).clone())
 }
 
 /// Logs failures of `origin`.

@@ -1,6 +1,7 @@
 //! The part of admission that belongs to one route.
 
-use crate::access::{AccessRules, AuthService};
+use crate::access::AccessRules;
+use crate::internal_client::InternalClient;
 use crate::own_answer::{LiveRedirects, RouteAnswers};
 use crate::site_tls::SiteTls;
 use larder_transport::ReadySynthetic;
@@ -14,7 +15,7 @@ pub struct RouteAdmission {
     /// The rules of `site.route.access`.
     pub access: Option<Arc<AccessRules>>,
     /// The service of `access.forward`; with equal rules of several routes one.
-    pub service: Option<Rc<AuthService>>,
+    pub service: Option<Rc<InternalClient>>,
     /// The redirects of its site.
     pub redirects: Option<Rc<LiveRedirects>>,
     /// The TLS rules of its site.

@@ -1,11 +1,11 @@
 //! Forward auth: a service admits each request, or says how it is refused (`access.forward`). The question and the meaning of its
-//! answer are here; the exchange is in [`super::auth_service`].
+//! answer are here; the exchange is in [`crate::internal_client`].
 
-use super::auth_service::ServiceAnswer;
 use super::verification::{
     Checked, UnverifiedCredential, UnverifiedRequest, ValidCredentials, VerifyContext, identity,
 };
 use super::{AccessState, is_spelling, no_store};
+use crate::internal_client::InternalAnswer;
 use larder_config::access::{ForwardConfig, ForwardKey};
 use larder_gateway::{request_headers, trusted_headers};
 use larder_observe::log::Level;
@@ -147,7 +147,7 @@ impl ForwardAuth {
     }
 
     /// The findings of an answer with 2xx; `None` if its fields are too large.
-    fn admitted(&self, it: UnverifiedRequest, answer: &ServiceAnswer) -> Option<ValidCredentials> {
+    fn admitted(&self, it: UnverifiedRequest, answer: &InternalAnswer) -> Option<ValidCredentials> {
         let mut fields: Vec<CopiedField> = Vec::new();
         for name in &self.config.copy {
             fields.extend(answer.fields.get_all(name).map(|value| (name.clone(), value.to_vec())));

@@ -2,7 +2,7 @@
 //! their lifetime has ended or a token names an unknown key. A token never names the place of keys.
 
 use super::AccessState;
-use super::auth_service::{AuthService, ServiceAnswer};
+use crate::internal_client::{InternalAnswer, InternalClient};
 use larder_config::access::KeyUrl;
 use larder_counters::Counters;
 use larder_observe::log::Level;
@@ -103,7 +103,7 @@ impl IssuerKeys {
     /// Fetches the keys whenever they are due.
     pub(super) async fn follow(&self, state: &AccessState, counters: &Counters) -> Infallible {
         let KeyUrl { from, target, ca } = &self.url;
-        let service = AuthService::at(from, ca.as_ref(), target.clone(), TIMEOUT);
+        let service = InternalClient::at(from, ca.as_ref(), target.clone(), TIMEOUT);
         loop {
             let now = clock::monotonic_now().0;
             let due = match self.is_wanted.load(Acquire) {
@@ -201,7 +201,7 @@ fn question() -> FieldList {
 ///
 /// # Errors
 /// Why there are none.
-fn read(answer: &ServiceAnswer) -> Result<(JwtKeys, u32), String> {
+fn read(answer: &InternalAnswer) -> Result<(JwtKeys, u32), String> {
     if answer.status != 200 {
         return Err(format!("it answered {}", answer.status));
     }
@@ -241,7 +241,7 @@ mod tests {
     fn answers_without_keys() {
         let check = |status: u16, body: Option<&'static str>, expect: &str| {
             let body = body.map(|it| Bytes::from_static(it.as_bytes()));
-            let answer = ServiceAnswer { status, fields: FieldList::with_capacity(0, 0), body };
+            let answer = InternalAnswer { status, fields: FieldList::with_capacity(0, 0), body };
             assert_eq!(expect, read(&answer).map(|_| ()).unwrap_err());
         };
         check(500, Some("{}"), "it answered 500");

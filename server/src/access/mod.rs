@@ -2,7 +2,6 @@
 //! settings are in `larder_config::access`; admission asks here once for each request.
 
 mod apr1;
-mod auth_service;
 mod basic;
 mod credentials;
 mod explain;
@@ -20,7 +19,6 @@ mod verification;
 mod verified;
 mod watched_file;
 
-pub use auth_service::AuthService;
 use credentials::Credential;
 pub use explain::{AccessFinding, AccessVerdict};
 use issuer::IssuerKeys;

@@ -1,6 +1,6 @@
 //! The results of looking at credentials and of verifying them, for every kind. `credentials` chooses among the kinds.
 
-use super::auth_service::AuthService;
+use crate::internal_client::InternalClient;
 use larder_counters::Counters;
 use larder_gateway::route::Gateway;
 use larder_transport::{Client, Synthetic};
@@ -16,7 +16,7 @@ pub struct VerifyContext<'a> {
     /// The client, behind trusted proxies.
     pub client: &'a Client,
     /// The service of `access.forward`, if the route has one.
-    pub service: Option<&'a AuthService>,
+    pub service: Option<&'a InternalClient>,
     /// The identifier of the request, if it has one.
     pub request_id: Option<&'a [u8]>,
 }

@@ -1,7 +1,7 @@
 //! The HTTP client of the ACME library: larder's own client of origins, which lives on one thread, behind a channel that any thread may
 //! use. It keeps the `Retry-After` of refusals, which the library does not pass on.
 
-use crate::access::AuthService;
+use crate::internal_client::InternalClient;
 use bytes::Bytes;
 use http::Request;
 use http_body::Body as _;
@@ -52,7 +52,7 @@ impl HttpClient for AcmeRequests {
 pub struct AcmeClient {
     /// The file of its trusted certificates.
     ca: Option<PathBuf>,
-    servers: RefCell<HashMap<String, Rc<AuthService>>>,
+    servers: RefCell<HashMap<String, Rc<InternalClient>>>,
     /// Seconds of the last `Retry-After` of a refusal.
     retry_after: Cell<Option<u64>>,
 }
@@ -108,9 +108,9 @@ impl AcmeClient {
         Ok(BytesResponse { parts, body: Box::new(body) })
     }
 
-    fn server(&self, at: &OriginMember) -> Rc<AuthService> {
+    fn server(&self, at: &OriginMember) -> Rc<InternalClient> {
         let mut servers = self.servers.borrow_mut();
-        let made = || AuthService::at(at, self.ca.as_ref(), "/".to_owned(), TIMEOUT);
+        let made = || InternalClient::at(at, self.ca.as_ref(), "/".to_owned(), TIMEOUT);
         servers.entry(at.name()).or_insert_with(made).clone()
     }
 }

@@ -1,5 +1,6 @@
-//! One worker's connections to a service that admits requests (`access.forward`) or publishes keys (`access.jwt.jwks_url`), or to a CA
-//! (`tls.acme`), and the exchange with it. The question and the meaning of its answer are in [`super::forward`] and [`super::issuer`].
+//! The HTTP client of larder's own requests: one worker's connections to a service that admits requests (`access.forward`) or
+//! publishes keys (`access.jwt.jwks_url`), or to a CA (`tls.acme`), and the exchange with it. The request and the meaning of its
+//! answer are in `access::forward`, `access::issuer` and `acme::http`.
 
 use bytes::{Bytes, BytesMut};
 use larder_config::access::ForwardConfig;
@@ -23,8 +24,8 @@ const QUESTIONS: usize = 256;
 /// The most requests that wait for one of them.
 const QUEUE: usize = 4096;
 
-/// The service of a route, in one worker.
-pub struct AuthService {
+/// A service that larder asks itself, in one worker.
+pub struct InternalClient {
     /// `None` if its certificates cannot be read.
     origin: Option<Rc<OriginPool>>,
     host: String,
@@ -33,7 +34,7 @@ pub struct AuthService {
 }
 
 /// An answer of the service.
-pub(crate) struct ServiceAnswer {
+pub(crate) struct InternalAnswer {
     /// Its status.
     pub status: u16,
     /// All its fields.
@@ -42,7 +43,7 @@ pub(crate) struct ServiceAnswer {
     pub body: Option<Bytes>,
 }
 
-impl AuthService {
+impl InternalClient {
     /// The service of these settings, without connections yet.
     #[must_use]
     pub fn new(config: &ForwardConfig) -> Rc<Self> {
@@ -102,7 +103,7 @@ impl AuthService {
     }
 
     /// Asks a question with these fields, and keeps the body of an answer that does not admit. An error is why there is no answer.
-    pub(super) async fn authorize(&self, question: FieldList) -> Result<ServiceAnswer, String> {
+    pub(super) async fn authorize(&self, question: FieldList) -> Result<InternalAnswer, String> {
         self.get(question, |status| status >= 300).await
     }
 
@@ -111,7 +112,7 @@ impl AuthService {
         &self,
         question: FieldList,
         keeps: impl Fn(u16) -> bool,
-    ) -> Result<ServiceAnswer, String> {
+    ) -> Result<InternalAnswer, String> {
         self.ask_with(("GET", &self.target), &question, Bytes::new(), keeps).await
     }
 
@@ -121,7 +122,7 @@ impl AuthService {
         line: (&str, &str),
         fields: &FieldList,
         body: Bytes,
-    ) -> Result<ServiceAnswer, String> {
+    ) -> Result<InternalAnswer, String> {
         self.ask_with(line, fields, body, |_| true).await
     }
 
@@ -131,7 +132,7 @@ impl AuthService {
         question: &FieldList,
         body: Bytes,
         keeps: impl Fn(u16) -> bool,
-    ) -> Result<ServiceAnswer, String> {
+    ) -> Result<InternalAnswer, String> {
         let Some(origin) = &self.origin else {
             return Err("its trusted certificates cannot be read".to_owned());
         };
@@ -155,7 +156,7 @@ async fn exchange(
     request: OutgoingRequest,
     body: Bytes,
     keeps: impl Fn(u16) -> bool,
-) -> Result<ServiceAnswer, OriginError> {
+) -> Result<InternalAnswer, OriginError> {
     let exchange = origin.send(request).await?;
     if !body.is_empty() {
         exchange.write(body).await?;
@@ -171,11 +172,11 @@ async fn exchange(
     while let Some(bytes) = exchange.next().await? {
         length += bytes.len();
         if length > LARGEST_BODY {
-            return Ok(ServiceAnswer { status: head.status, fields: head.fields, body: None });
+            return Ok(InternalAnswer { status: head.status, fields: head.fields, body: None });
         }
         if keeps(head.status) {
             body.extend_from_slice(&bytes);
         }
     }
-    Ok(ServiceAnswer { status: head.status, fields: head.fields, body: Some(body.freeze()) })
+    Ok(InternalAnswer { status: head.status, fields: head.fields, body: Some(body.freeze()) })
 }
