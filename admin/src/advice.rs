@@ -341,11 +341,15 @@ impl Admin {
                     is_red: false,
                     removed: still_removed(&recent.counts, &config.cache),
                     large: (
-                        self.gateway.refusals.large_pages(&config.name, &config.cache, since(recent.seconds)),
+                        self.gateway.shared.unstored.large_pages(
+                            &config.name,
+                            &config.cache,
+                            since(recent.seconds),
+                        ),
                         self.largest_body(&live.config, &config.cache),
                     ),
                     differs: recent.counts.sums.changed > 0
-                        || self.gateway.refusals.differ(&config.name)
+                        || self.gateway.shared.unstored.differ(&config.name)
                         || knows_clients(config),
                     recent,
                 });

@@ -187,7 +187,7 @@ impl Admin {
             origin_requests: value("origin_requests"),
             reasons: scopes.reasons_of(at).into_iter().map(reason).collect(),
             sums: scopes.advice_of(at),
-            removed: config.map_or_else(Vec::new, |it| self.gateway.refusals.removed_cookies.of(&it.name)),
+            removed: config.map_or_else(Vec::new, |it| self.gateway.shared.removed_cookies.of(&it.name)),
         }
     }
 

@@ -2,7 +2,6 @@
 //! that a failing application is not asked by every waiting client.
 
 use larder_stdx::clock::Monotonic;
-use larder_store::FillHead;
 use larder_store::Store;
 use larder_store::ram::KeyHash;
 use larder_wire::message::Request;
@@ -65,14 +64,6 @@ impl RecentFailures {
         }
         self.count.store(known.len(), Relaxed);
         known.iter().find(|it| (it.page, it.request) == (page, request)).map(|it| it.status)
-    }
-}
-
-/// The status that other requests get of a failed exchange.
-pub(crate) fn head_of(error: &larder_origin::OriginError) -> FillHead {
-    match error.is_without_connection() {
-        true => FillHead::Unreachable(error.status()),
-        false => FillHead::Failed(error.status()),
     }
 }
 

@@ -6,8 +6,8 @@ use crate::file_orders::FileOrderSettings;
 use crate::lower_tiers::{LowerTiers, SharedUses};
 use crate::miss_budget::MissBudget;
 use crate::protocol_upgrade::Upgrades;
-use crate::refusals::Refusals;
 use crate::rewrite::RewriteSettings;
+use crate::shared::GatewayShared;
 use crate::source::ResponseMaker;
 use larder_counters::{Counters, RouteScope};
 use larder_files::ScriptRoot;
@@ -34,8 +34,8 @@ pub struct Gateway {
     pub store: Arc<Store>,
     /// This worker's.
     pub counters: Arc<Counters>,
-    /// Why responses were not stored, lately; shared by all workers.
-    pub refusals: Arc<Refusals>,
+    /// Shared by the gateways of all workers.
+    pub shared: Arc<GatewayShared>,
     /// The tiers below RAM.
     pub tiers: LowerTiers,
     /// Uses of responses on disk.
@@ -91,7 +91,7 @@ impl Gateway {
     pub fn new(
         store: Arc<Store>,
         counters: Arc<Counters>,
-        refusals: Arc<Refusals>,
+        shared: Arc<GatewayShared>,
         tiers: LowerTiers,
     ) -> Rc<Self> {
         // The hash is seeded at random for each process and shared by all its workers.
@@ -104,7 +104,7 @@ impl Gateway {
         Rc::new(Self {
             store,
             counters,
-            refusals,
+            shared,
             tiers,
             uses,
             id,

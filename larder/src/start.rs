@@ -274,7 +274,7 @@ impl Opened {
         let (purge_queue, purge_worker) =
             purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
         let shares = DescriptorShares::take(&live.config, &lower, workers, &errors);
-        let (ids, tops, recent, recorder, worst, refusals, traces, connection_limit, room_to_give) =
+        let (ids, tops, recent, recorder, worst, gateway, traces, connection_limit, room_to_give) =
             Default::default();
         let (stream, heap, failure) = (Hub::new(own.clone()), Heap::new(workers), Arc::default());
         store.add_overhead(larder_store::ram::WORKER_OVERHEAD * workers.get() as u64);
@@ -282,7 +282,7 @@ impl Opened {
             store,
             lower,
             coders,
-            refusals,
+            gateway,
             overlays,
             traces,
             telemetry,

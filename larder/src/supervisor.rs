@@ -332,7 +332,7 @@ impl Supervisor {
         let counters = self.running.shared.totals.add_part();
         let shared = &self.running.shared;
         let lower = shared.lower.of_worker(&shared.store, &counters);
-        let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
+        let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.gateway.clone(), lower);
         self.keep_audit(&audit, &live.config);
         let admin = Rc::new(Admin {
             access: self.with_sessions(access),

@@ -6,7 +6,7 @@ use crate::handler::RequestHandler;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
-use larder_gateway::refusals::Refusals;
+use larder_gateway::shared::GatewayShared;
 use larder_observe::Observer;
 use larder_observe::ids::Ids;
 use larder_observe::log::{AccessLog, ErrorLog, Subsystem};
@@ -51,8 +51,8 @@ pub struct WorkerShared {
     pub lower: SharedTiers,
     /// The encoders of stored responses.
     pub coders: Arc<Coders>,
-    /// The recent reasons for not storing responses.
-    pub refusals: Arc<Refusals>,
+    /// The state that the gateways of all workers share.
+    pub gateway: Arc<GatewayShared>,
     /// The overlays.
     pub overlays: Arc<Overlays>,
     /// Traces of all workers.
@@ -139,7 +139,7 @@ async fn run(
     );
     worker.reserve_descriptors();
     let lower = shared.lower.of_worker(&shared.store, &counters);
-    let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
+    let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.gateway.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
     let purge_queue = purges.clone();
     let _ = gateway.purge_sender.set(Box::new(move |PurgeRule { scope, strength, .. }, here| {

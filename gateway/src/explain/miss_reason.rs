@@ -4,9 +4,9 @@
 use super::CacheVerdict;
 use crate::cache_key;
 use crate::cache_rules;
-use crate::refusals::{Audience, RefusedStorage};
 use crate::request_headers::{self, Bypass};
 use crate::route::{Gateway, GatewayRoute};
+use crate::unstored_responses::{Audience, RefusedStorage};
 use larder_semantics::advice::{CredentialOf, NamedCredential, PageAudience};
 use larder_semantics::cookie_pairs::in_list;
 use larder_semantics::cookies;
@@ -86,7 +86,7 @@ impl ReasonInput<'_> {
         last: Option<&RefusedStorage>,
         verdict: &CacheVerdict,
     ) -> JudgedRequest {
-        let audience = gateway.refusals.audience(self.hash);
+        let audience = gateway.shared.unstored.audience(self.hash);
         let fields = request.fields.view();
         let shows_public = last.is_some_and(|it| is_public(it, &fields, &route.policy));
         let reason = verdict.asks_the_origin().then(|| self.reason(gateway, route, request, bypass, last));
@@ -111,7 +111,7 @@ impl ReasonInput<'_> {
             audience: audience.of_page(),
             length: last.and_then(length),
             is_public: audience == Audience::Unknown
-                && !gateway.refusals.differ(&route.name)
+                && !gateway.shared.unstored.differ(&route.name)
                 && (shows_public || is_shared),
         }
     }

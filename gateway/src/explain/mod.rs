@@ -12,12 +12,12 @@ use crate::cache_rules;
 use crate::coding;
 pub use crate::own_page::{NOT_PASSED, error_sentence};
 use crate::protocol_upgrade;
-use crate::refusals::{Audience, RefusedStorage};
 use crate::request_cookies;
 use crate::request_headers::{self, Bypass};
 use crate::rewrite::{self, LEAVES};
 use crate::route::{Gateway, GatewayRoute};
 use crate::served_part;
+use crate::unstored_responses::{Audience, RefusedStorage};
 use change::ChangedRequest;
 use larder_origin::OriginError;
 use larder_semantics::cache_status::AnsweringTier;
@@ -238,7 +238,8 @@ impl Gateway {
         if ends_here {
             (verdict, bypass, record) = (CacheVerdict::ends_here(), None, RuleRecord::default());
         }
-        let (refused_lately, audience) = (self.refusals.get(hash), self.refusals.audience(hash));
+        let (refused_lately, audience) =
+            (self.shared.unstored.get(hash), self.shared.unstored.audience(hash));
         let refusal = refused_lately.as_ref().map(|it| refusal(it, audience, route, request, now));
         let asked = ChangedRequest::of(request, &route.policy);
         let stored = selected.as_ref().ok().cloned();

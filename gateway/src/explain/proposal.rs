@@ -4,8 +4,8 @@
 use super::KeyContent;
 use super::change::{self, ChangedRequest, OrdinaryResponse, Remedy};
 use crate::cache_key;
-use crate::refusals::{Audience, RefusedStorage};
 use crate::route::{self, Gateway};
+use crate::unstored_responses::{Audience, RefusedStorage};
 use larder_semantics::field::{self, Field};
 use larder_semantics::flip::{self, FlipChange, OriginExchange};
 use larder_semantics::request::RequestFacts;
@@ -134,7 +134,7 @@ impl Gateway {
             key == was && *it.variant() == variant[..]
         };
         let stored = stored.filter(still_selected).or(in_ram.ok());
-        let (refused, audience) = (self.refusals.get(hash), self.refusals.audience(hash));
+        let (refused, audience) = (self.shared.unstored.get(hash), self.shared.unstored.audience(hash));
         PageKnowledge { holds, refused, audience, stored }
     }
 }

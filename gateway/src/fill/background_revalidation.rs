@@ -12,7 +12,7 @@ use std::rc::Rc;
 impl Gateway {
     /// Starts the revalidation of a stale response, unless one has just ended without success.
     pub(crate) fn start_revalidation(self: &Rc<Self>, job: FillJob, flight: KeyHash) {
-        let is_paused = || self.refusals.revalidation_pauses.has(flight, clock::monotonic());
+        let is_paused = || self.shared.revalidation_pauses.has(flight, clock::monotonic());
         if is_paused() {
             return;
         }
@@ -56,7 +56,7 @@ impl FillRun {
         }
         let Some(before) = &job.stored else { return };
         if job.in_ram().is_some_and(|it| StoredArc::ptr_eq(&it, before)) {
-            job.gateway.refusals.revalidation_pauses.note(job.revalidation_of(before), clock::monotonic());
+            job.gateway.shared.revalidation_pauses.note(job.revalidation_of(before), clock::monotonic());
         }
     }
 }

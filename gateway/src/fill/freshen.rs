@@ -82,7 +82,7 @@ impl FillJob {
             AfterFreshen::Update => {
                 // If it was purged or replaced meanwhile, that stands; this client may still be answered with it.
                 let stands = self.gateway.store.replace(self.hash, &self.key, old, new.clone());
-                self.gateway.refusals.forget(self.hash);
+                self.gateway.shared.unstored.forget(self.hash);
                 if !removed() && (stands || !self.is_replaced()) {
                     self.keep_below(&new, true, &removed).await;
                 }

@@ -399,7 +399,7 @@ impl FillJob {
 
     /// Records for `explain` that the origin failed.
     fn note_failure(&self, status: u16, why: &str) {
-        self.gateway.refusals.note_failure(self.hash, &self.request, status, why);
+        self.gateway.shared.unstored.note_failure(self.hash, &self.request, status, why);
     }
 
     fn may_serve_stale(&self) -> bool {
@@ -498,7 +498,7 @@ impl FillRun {
         if !matches!(self.readers, Readers::One { .. }) || self.job.local.presence() != ClientPresence::Gone {
             self.job.note_failure(error.status(), &error.sentence());
         }
-        self.ends(FillOutcome::Failed(recent_failures::head_of(error)))
+        self.ends(FillOutcome::Failed(failed_head(error)))
     }
 
     /// `Forward`: the response is for the reader that started the fill. It replaces the stored response nevertheless.
@@ -606,7 +606,7 @@ impl FillJob {
         let says = recent_failures::content_hash(&self.gateway.store, &self.request);
         writer.provoked_by(says);
         if self.is_after_failure && status >= 500 {
-            self.gateway.refusals.recent.note(self.hash, says, status, clock::monotonic());
+            self.gateway.shared.recent_failures.note(self.hash, says, status, clock::monotonic());
         }
     }
 
@@ -616,6 +616,14 @@ impl FillJob {
         let bodyless =
             response.framing == larder_wire::message::Framing::Empty && self.request.method == "HEAD";
         request_headers::returned_final(response.fields.clone(), response.version, bodyless)
+    }
+}
+
+/// The status that other requests get of a failed exchange.
+fn failed_head(error: &OriginError) -> FillHead {
+    match error.is_without_connection() {
+        true => FillHead::Unreachable(error.status()),
+        false => FillHead::Failed(error.status()),
     }
 }
 

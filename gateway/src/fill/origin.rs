@@ -322,7 +322,7 @@ impl FillJob {
         }
         let sent = self.request.fields.view();
         if request_headers::is_anonymous(policy, &self.request, &sent) {
-            let removed = &self.gateway.refusals.removed_cookies;
+            let removed = &self.gateway.shared.removed_cookies;
             removed.note(&self.route.name, policy, &sent, &response.fields.view());
         }
     }

@@ -2,8 +2,8 @@
 
 use super::ArrivedHead;
 use crate::cache_rules;
-use crate::refusals::RefusedStorage;
 use crate::route::{Gateway, GatewayRoute};
+use crate::unstored_responses::RefusedStorage;
 use larder_semantics::field::FieldList;
 use larder_semantics::flip;
 use larder_semantics::request::RequestFacts;
@@ -72,7 +72,7 @@ impl StorabilityCheck<'_> {
 
     /// `length` is that of the body, where its head declares none.
     fn record(&self, arrived: &ArrivedHead, theirs: bool, length: Option<u64>) {
-        self.gateway.refusals.note(self.hash, arrived.response_time, theirs, || {
+        self.gateway.shared.unstored.note(self.hash, arrived.response_time, theirs, || {
             let mut refused = RefusedStorage {
                 method: self.request.method.clone(),
                 request: self.request.fields.clone(),

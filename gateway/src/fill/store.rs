@@ -171,7 +171,7 @@ impl FillJob {
             writer.insert(stored, most).map(|()| self.gateway.counters.cache_stores.add(1))
         });
         match kept {
-            Ok(()) => self.gateway.refusals.forget(self.hash),
+            Ok(()) => self.gateway.shared.unstored.forget(self.hash),
             // An invalidation or a purge was faster.
             Err(NotStored::Removed) => down = None,
             Err(NotStored::Overtaken) => return Err(Overtaken),

@@ -3,7 +3,6 @@
 use super::TierLookup;
 use super::*;
 use crate::lower_tiers::LowerTiers;
-use crate::refusals::Refusals;
 use crate::route::HostSent;
 use crate::source::{MadeBody, MadePiece, MadeResponse, MadeResponseFuture, ResponseMaker};
 use bytes::Bytes;
@@ -55,7 +54,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
     let counters = Arc::new(Counters::default());
     let settings = RamSettings { budget: 16 << 20, heap_line: 16 * 1024, fills: 10 };
     let store = Store::new(settings, counters.clone()).unwrap();
-    let gateway = Gateway::new(store, counters.clone(), Arc::new(Refusals::default()), LowerTiers::default());
+    let gateway = Gateway::new(store, counters.clone(), Arc::default(), LowerTiers::default());
     let rules = GroupRules::single_origin();
     // It is never asked.
     let limits = OriginLimits {

@@ -190,7 +190,12 @@ impl Machine<'_, '_> {
             FillOutcome::GivenUp => {
                 let error = OriginError::Busy;
                 let (status, why) = (error.status(), error.sentence());
-                self.input.gateway.refusals.note_failure(self.key.hash, self.input.request, status, &why);
+                self.input.gateway.shared.unstored.note_failure(
+                    self.key.hash,
+                    self.input.request,
+                    status,
+                    &why,
+                );
                 self.origin_failed(status)
             }
         }

@@ -500,7 +500,7 @@ impl<'c> Machine<'_, 'c> {
         if let Some(step) = self.stale_instead(false) {
             return step;
         }
-        let last = self.input.gateway.refusals.get(self.key.hash);
+        let last = self.input.gateway.shared.unstored.get(self.key.hash);
         self.response.summary.failure = last.and_then(|it| it.failure.as_deref().map(Box::from));
         // The origin's own error stays with the leader; a follower reports that the origin failed.
         self.fails(OwnError::Status(gateway_status(status)))

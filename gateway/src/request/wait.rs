@@ -196,7 +196,7 @@ impl Machine<'_, '_> {
         if reader.provoked_by() != Some(self.input.content_hash()) {
             return self.leave_coalescing();
         }
-        self.input.gateway.refusals.recent.note(
+        self.input.gateway.shared.recent_failures.note(
             self.key.hash,
             self.input.content_hash(),
             status,
@@ -214,7 +214,7 @@ impl Machine<'_, '_> {
 
     /// The failure of identical requests within the last second.
     pub fn failed_lately(&self) -> Option<u16> {
-        let recent = &self.input.gateway.refusals.recent;
+        let recent = &self.input.gateway.shared.recent_failures;
         if recent.is_empty() {
             None
         } else {

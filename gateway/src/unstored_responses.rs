@@ -1,9 +1,6 @@
 //! Recent responses that were not stored, with enough of each exchange to decide it again for `explain`; and exchanges
 //! without a response.
 
-use crate::recent_failures::RecentFailures;
-use crate::removed_cookies::RemovedCookies;
-use crate::revalidation_pauses::RevalidationPauses;
 use larder_semantics::advice::LargePage;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::flip::OriginExchange;
@@ -104,18 +101,12 @@ pub enum Audience {
 
 /// The last [`CAPACITY`] keys whose response was not stored.
 #[derive(Default)]
-pub struct Refusals {
-    inner: Mutex<RefusalsInner>,
-    /// Pages whose origin recently failed waiting requests.
-    pub recent: RecentFailures,
-    /// Background revalidations without success.
-    pub revalidation_pauses: RevalidationPauses,
-    /// Cookies that routes remove although their applications set them.
-    pub removed_cookies: RemovedCookies,
+pub struct UnstoredResponses {
+    inner: Mutex<UnstoredInner>,
 }
 
 #[derive(Default)]
-struct RefusalsInner {
+struct UnstoredInner {
     map: HashMap<u128, RefusedPage, BuildHasherDefault<IdentityHasher>>,
     order: VecDeque<u128>,
     /// Routes with a URL whose responses differed. It outlasts the memory of the URL.
@@ -155,7 +146,7 @@ fn differs(one: &RefusedStorage, other: &RefusedStorage) -> bool {
     both_came && !is_part && ["etag", "last-modified", "content-length"].into_iter().any(is_other)
 }
 
-impl Refusals {
+impl UnstoredResponses {
     /// Remembers one, unless the same key was remembered within this second; that it is `one_visitors` in any case.
     pub fn note(
         &self,
@@ -169,7 +160,7 @@ impl Refusals {
     }
 
     /// Records that `request` was answered with `status` because no valid response arrived; otherwise as
-    /// [`Refusals::note`].
+    /// [`UnstoredResponses::note`].
     pub fn note_failure(&self, hash: KeyHash, request: &Request, status: u16, why: &str) {
         let now = clock::wall();
         self.keep(hash, now, Audience::Unknown, true, || RefusedStorage {
@@ -194,7 +185,7 @@ impl Refusals {
         make: impl FnOnce() -> RefusedStorage,
     ) {
         let Ok(mut inner) = self.inner.lock() else { return };
-        let RefusalsInner { map, order, apart } = &mut *inner;
+        let UnstoredInner { map, order, apart } = &mut *inner;
         let page = map.entry(hash.0).or_insert_with(|| {
             order.push_back(hash.0);
             RefusedPage::default()
@@ -286,31 +277,31 @@ mod tests {
 
     #[test]
     fn bounded_and_newest_wins() {
-        let refusals = Refusals::default();
+        let unstored = UnstoredResponses::default();
         for key in 0..CAPACITY as u128 + 5 {
-            refusals.note(KeyHash(key), WallTime(1), false, || refused(1));
+            unstored.note(KeyHash(key), WallTime(1), false, || refused(1));
         }
-        assert!(refusals.get(KeyHash(0)).is_none());
-        assert!(refusals.get(KeyHash(5)).is_some());
-        refusals.note(KeyHash(5), WallTime(2), false, || refused(2));
-        assert_eq!(WallTime(2), refusals.get(KeyHash(5)).unwrap().response_time);
-        refusals.note(KeyHash(5), WallTime(2), false, || unreachable!("once a second"));
+        assert!(unstored.get(KeyHash(0)).is_none());
+        assert!(unstored.get(KeyHash(5)).is_some());
+        unstored.note(KeyHash(5), WallTime(2), false, || refused(2));
+        assert_eq!(WallTime(2), unstored.get(KeyHash(5)).unwrap().response_time);
+        unstored.note(KeyHash(5), WallTime(2), false, || unreachable!("once a second"));
     }
 
     #[test]
     fn a_key_that_is_refused_and_stored_alternately_evicts_no_other() {
-        let refusals = Refusals::default();
-        refusals.note(KeyHash(1), WallTime(1), false, || refused(1));
+        let unstored = UnstoredResponses::default();
+        unstored.note(KeyHash(1), WallTime(1), false, || refused(1));
         for second in 0..2 * CAPACITY as u64 {
-            refusals.note(KeyHash(2), WallTime(second), false, || refused(second));
-            refusals.forget(KeyHash(2));
+            unstored.note(KeyHash(2), WallTime(second), false, || refused(second));
+            unstored.forget(KeyHash(2));
         }
-        assert!(refusals.get(KeyHash(1)).is_some() && refusals.get(KeyHash(2)).is_none());
+        assert!(unstored.get(KeyHash(1)).is_some() && unstored.get(KeyHash(2)).is_none());
     }
 
     #[test]
     fn pages_that_exceed_the_size_are_known_with_their_requests() {
-        let refusals = Refusals::default();
+        let unstored = UnstoredResponses::default();
         let policy = Policy { max_object: 1000, ..Policy::default() };
         let large = |second, lines: &[(&str, &str)]| {
             let mut it = refused(second);
@@ -319,16 +310,16 @@ mod tests {
         };
         let declared = [("Content-Length", "1400"), ("Cache-Control", "max-age=60")];
         for second in [1, 1, 2] {
-            refusals.note(KeyHash(1), WallTime(second), false, || large(second, &declared));
+            unstored.note(KeyHash(1), WallTime(second), false, || large(second, &declared));
         }
-        refusals.note(KeyHash(2), WallTime(2), false, || large(2, &declared[..1]));
-        refusals
+        unstored.note(KeyHash(2), WallTime(2), false, || large(2, &declared[..1]));
+        unstored
             .note(KeyHash(3), WallTime(2), false, || large(2, &[("Content-Length", "1000"), declared[1]]));
-        refusals.note(KeyHash(4), WallTime(2), true, || large(2, &declared));
-        let of = |route, since| refusals.large_pages(route, &policy, WallTime(since));
+        unstored.note(KeyHash(4), WallTime(2), true, || large(2, &declared));
+        let of = |route, since| unstored.large_pages(route, &policy, WallTime(since));
         assert_eq!([LargePage { length: 1400, requests: 3 }], of("r", 2)[..]);
         assert!(of("s", 2).is_empty() && of("r", 3).is_empty());
-        refusals.forget(KeyHash(1));
+        unstored.forget(KeyHash(1));
         assert!(of("r", 0).is_empty());
     }
 
@@ -341,29 +332,29 @@ mod tests {
 
     #[test]
     fn the_audience_of_refused_responses_is_remembered() {
-        let (refusals, key) = (Refusals::default(), KeyHash(1));
-        assert_eq!(Audience::Unknown, refusals.audience(key));
+        let (unstored, key) = (UnstoredResponses::default(), KeyHash(1));
+        assert_eq!(Audience::Unknown, unstored.audience(key));
         for (second, tag, expect) in
             [(1, "a", Audience::Unknown), (2, "a", Audience::Unknown), (3, "b", Audience::Differs)]
         {
-            refusals.note(key, WallTime(second), false, || tagged(second, tag, false));
-            assert_eq!(expect, refusals.audience(key));
+            unstored.note(key, WallTime(second), false, || tagged(second, tag, false));
+            assert_eq!(expect, unstored.audience(key));
         }
-        assert_eq!([true, false], [refusals.differ("r"), refusals.differ("s")]);
+        assert_eq!([true, false], [unstored.differ("r"), unstored.differ("s")]);
         // Within the same second, too.
-        refusals.note(key, WallTime(3), true, || unreachable!("once a second"));
-        assert_eq!(Audience::OneVisitor, refusals.audience(key));
-        refusals.note(key, WallTime(4), false, || tagged(4, "b", false));
-        refusals.forget(key);
-        assert_eq!((Audience::OneVisitor, true), (refusals.audience(key), refusals.get(key).is_none()));
-        refusals.note(KeyHash(2), WallTime(4), false, || tagged(4, "b", true));
-        assert_eq!(Audience::OneVisitor, refusals.audience(KeyHash(2)));
+        unstored.note(key, WallTime(3), true, || unreachable!("once a second"));
+        assert_eq!(Audience::OneVisitor, unstored.audience(key));
+        unstored.note(key, WallTime(4), false, || tagged(4, "b", false));
+        unstored.forget(key);
+        assert_eq!((Audience::OneVisitor, true), (unstored.audience(key), unstored.get(key).is_none()));
+        unstored.note(KeyHash(2), WallTime(4), false, || tagged(4, "b", true));
+        assert_eq!(Audience::OneVisitor, unstored.audience(KeyHash(2)));
         // A record that is too large to be kept says so all the same.
         let large = || tagged(1, &"a".repeat(3 * MAX_FIELDS_BYTES), true);
-        refusals.note(KeyHash(3), WallTime(1), false, large);
+        unstored.note(KeyHash(3), WallTime(1), false, large);
         assert_eq!(
             (Audience::OneVisitor, true),
-            (refusals.audience(KeyHash(3)), refusals.get(KeyHash(3)).is_none())
+            (unstored.audience(KeyHash(3)), unstored.get(KeyHash(3)).is_none())
         );
     }
 }
