@@ -303,17 +303,10 @@ fn the_page_has_no_refused_words() {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "tsx" || it == "ts") {
+            } else if path.extension().is_some_and(|it| it == "tsx" || it == "ts" || it == "css") {
                 let text = std::fs::read_to_string(&path).unwrap();
-                for (at, line) in text.lines().enumerate() {
-                    let line = line.split("//").next().unwrap_or_default().trim_start();
-                    if !line.starts_with(['*', '/'])
-                        && !line.starts_with("{/*")
-                        && let Some(word) = refused_word(line)
-                    {
-                        found.push(format!("{}:{}: {word:?}", path.display(), at + 1));
-                    }
-                }
+                let words = text.lines().enumerate().filter_map(|(at, it)| Some((at + 1, refused_word(it)?)));
+                found.extend(words.map(|(at, word)| format!("{}:{at}: {word:?}", path.display())));
                 let texts = page_texts(&text).into_iter().filter_map(|(at, it)| Some((at, refused(&it)?)));
                 found.extend(texts.map(|(at, word)| format!("{}:{at}: {word:?}", path.display())));
             }

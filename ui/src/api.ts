@@ -1,6 +1,6 @@
 // Asks larder: JSON with the session's token, and its streams. What comes of an answer is not here.
 
-/** A refusal of the API, or that nobody answered (status 0). */
+/** A refusal of the API, or a request without an answer (status 0). */
 export class Problem extends Error {
   constructor(
     readonly status: number,

@@ -238,7 +238,7 @@ function Shell({ leave }: { leave: Leave }): JSX.Element {
       <main id="main" ref={main} tabIndex={-1} aria-label={title}>
         <ConnectionLost />
         <State />
-        {/* A link to the view that is open opens it anew; what the view itself notes in the address does not. */}
+        {/* A link to the open view opens it again; a change of the address by the view itself does not. */}
         <Guard key={turn}>{now ? <Content of={now} params={params} /> : <NotFound name={view} />}</Guard>
       </main>
       <Tab title={title} />

@@ -61,7 +61,7 @@ export function micros(value: number | null): Figure {
   return seconds(value / 1e6);
 }
 
-/** A span that is told as one or two units: `4.20 s`, `12 min`, `3 h 20 min`, `5 d`. */
+/** A span in one or two units: `4.20 s`, `12 min`, `3 h 20 min`, `5 d`. */
 export function seconds(value: number): Figure {
   const it = Math.abs(value);
   const sign = value < 0 ? '−' : '';

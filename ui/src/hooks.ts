@@ -1,9 +1,9 @@
-// What several views need of Preact: to follow the readings, the address, a medium, and to ask once.
+// Hooks that several views share: they follow the readings, the address and a medium, and send one request.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, problemOf } from './api';
 import { readings } from './readings';
 
-/** Draws anew at each reading. */
+/** Draws again at each reading. */
 export function useReadings(): typeof readings {
   const [, turn] = useState(0);
   useEffect(() => readings.listen(() => turn((it) => it + 1)), []);
@@ -20,7 +20,7 @@ export function place(): Place {
   return { view, params: new URLSearchParams(params) };
 }
 
-/** Where the address names, kept up to date; `turn` is another each time that somebody goes somewhere. */
+/** The view of the address, kept up to date; `turn` changes with each navigation. */
 export function usePlace(): Place & { turn: number } {
   const [it, set] = useState(() => ({ ...place(), turn: 0 }));
   useEffect(() => {
@@ -107,7 +107,7 @@ export function useFetched<T>(key: string | null, asks: (signal: AbortSignal) =>
     };
   }, [key, turn, every]);
   const again = (): void => setTurn((it) => it + 1);
-  // What nobody answered is asked again once larder answers something.
+  // A request without an answer is sent again once larder answers another one.
   const unanswered = state.problem?.status === 0 && !state.busy;
   useEffect(() => (unanswered ? readings.listen(() => readings.link === 'live' && again()) : undefined), [unanswered]);
   const take = (data: T): void => set((it) => ({ ...it, data, problem: null }));

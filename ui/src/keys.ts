@@ -1,4 +1,4 @@
-// Keys: single ones, and pairs that begin with `g`. Not while somebody writes, and never with Ctrl, Alt or Meta.
+// Keys: single ones, and pairs that begin with `g`. Not while a text is edited, and never with Ctrl, Alt or Meta.
 import { useEffect, useRef } from 'preact/hooks';
 
 /** What a key does; `false` says that it had nothing to do here, and leaves the key to the browser. */

@@ -1,4 +1,4 @@
-// The page in front of the others: how to get a session.
+// The login: the page that is shown until the browser has a session.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Problem, post, setToken } from './api';

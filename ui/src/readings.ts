@@ -25,7 +25,7 @@ const PERIOD = 1000;
 const GAP = 4;
 /** Seconds that figures are of. */
 export const BASE = 60;
-/** Of readings older than this, in seconds, one in so many seconds is kept. */
+/** Of readings older than this, in seconds, one is kept in each interval of the second number. */
 const RECENT = 5;
 const SPARSE = 5;
 /** Seconds between two readings of routes and origins: with many routes, they are long. */
@@ -158,7 +158,7 @@ class Readings {
 
   private take(it: Reading, isScoped: boolean): void {
     let last = this.readings.at(-1);
-    // Another process answers now: its sums begin anew.
+    // Another process answers now: its sums begin at zero.
     if (last && isRestart(last, it)) {
       this.readings = [];
       this.scoped = [];
@@ -237,14 +237,14 @@ export function timesOf(before: Stats, after: Stats): Times {
 const point = (before: Reading, after: Reading, minute: Reading): Point =>
   pointOf(after.at, span(before, after), grown(before.stats, after.stats), timesOf(minute.stats, after.stats));
 
-/** Where the points wait while the page is loaded anew. */
+/** The storage of the points while the page is loaded again. */
 const STORAGE_KEY = 'larder.points';
 
 function storePoints(): void {
   try {
     sessionStorage.setItem(STORAGE_KEY, JSON.stringify(readings.points));
   } catch {
-    // Without room for them, the charts begin anew.
+    // Without room for them, the charts begin empty.
   }
 }
 

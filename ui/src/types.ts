@@ -487,7 +487,7 @@ export interface Trace {
 }
 
 export interface Traces {
-  /** `for`: seconds for which somebody records at this rate; `set`: what is set without that. */
+  /** `for`: seconds for which an operator records at this rate; `set`: the rate without that. */
   sampling: { route: string; every: number; for?: number; set?: number }[];
   stages: string[];
   traces: Trace[];

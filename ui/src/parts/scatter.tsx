@@ -50,7 +50,7 @@ export function Scatter({ title, dots, height = 220, choose, chosen }: Props): J
         axes: [
           {
             stroke: faint, font, grid: { show: false }, ticks: { show: false }, size: 22, gap: 4, space: 90,
-            // Of a second or two, its parts are told.
+            // Ticks less than a second apart have milliseconds.
             values: (_, at) => at.map((it) => clock(it * 1e6, (at[1] ?? 0) - (at[0] ?? 0) < 1)),
           },
           {

@@ -1,4 +1,4 @@
-// A line without axes beside a number: only the shape of the last minutes.
+// A line without axes next to a number: only the shape of the last minutes.
 import type { JSX } from 'preact';
 
 interface Props {

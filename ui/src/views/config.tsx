@@ -366,7 +366,7 @@ function Apply({ draft, checked, show, fresh, wasMerged, merge, close, done }: A
   );
 }
 
-/** Why a text was not put in force: each thing with its place, where these are told; what is said of them all is said there. */
+/** The reasons why a text was rejected: each problem with its place if it has one, and otherwise the sentence for all of them. */
 function Refused({ problem, show }: { problem: Problem | null; show?: (it: ConfigProblem) => void }): JSX.Element {
   const found = problem?.status === 422 ? ((problem.body as { problems?: ConfigProblem[] }).problems ?? []) : [];
   if (found.length === 0) return <Failed problem={problem} />;
@@ -440,7 +440,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
   const back = async (): Promise<void> => {
     setBusy(true);
     try {
-      // What was shown is what is done: not where somebody else changed the file meanwhile.
+      // Only the difference that was shown is applied: not if another client changed the file meanwhile.
       const { pending } = await post<{ pending: string[] }>('/api/v1/config/rollback', { to: to.id, base: config.hash });
       close();
       done(`The configuration before the change of ${format.moment(to.time)} is in force again.${waitingFor(pending)}`);

@@ -57,7 +57,7 @@ const listeners = new Set<() => void>();
 
 const notify = (): void => listeners.forEach((it) => it());
 
-// Whoever leaves the page with something that is not applied is asked.
+// The browser asks before the page is left with a draft that is not applied.
 addEventListener('beforeunload', (event) => {
   if (draft || open) event.preventDefault();
 });

@@ -72,7 +72,7 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
       return false;
     }
   };
-  // Whoever chose another section while larder was asked stays there.
+  // If another section was chosen while the request was in flight, that section stays.
   const follow = (from: string, to: string): void => setChosen((now) => (now === from ? to : now));
   const move = async (it: Section, to: number): Promise<boolean> => {
     const of = it.of!;

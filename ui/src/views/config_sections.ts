@@ -218,5 +218,5 @@ export function shape(value: Setting): string {
   return String(value);
 }
 
-/** A default, which is told as TOML, in the same shape. */
+/** A default, which is TOML, in the same shape. */
 export const plain = (it: string): string => it.replace(/^\[(.*)\]$/, '$1').replaceAll('"', '');

@@ -5,7 +5,7 @@ import type { RequestRecord } from '../types';
 
 /** Requests that are kept here, and that may wait; what is older goes. */
 export const MOST_KEPT = 300;
-/** Milliseconds between two drawings: more often, nobody could read it. */
+/** Milliseconds between two drawings: a shorter interval would be unreadable. */
 const DRAW = 250;
 
 export interface Stream {

@@ -1,4 +1,4 @@
-// What is stored, and what was laid over it: search, sort, look into, purge, put and remove.
+// The view of stored objects and overlays: search, sort, inspect, purge, add and remove.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { get, query } from '../api';

@@ -170,7 +170,7 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
   const [file, setFile] = useState<File | null>(null);
   const { busy, problem, send } = useSend();
   const submit = async (): Promise<void> => {
-    // larder takes a word for a path of every host: of somebody who forgot the scheme, that is not what was meant.
+    // larder takes a word for a path of every host: an operator who forgot the scheme meant a host.
     if (!/^(\/|(https?|\*):\/\/)/i.test(uri.trim())) throw new Problem(0, `${uri.trim()} is ambiguous: path or host; write /PATH for every host, or http://HOST/PATH for one.`);
     const put = await request<Overlay>(`/api/v1/overlays${query({ uri: uri.trim(), ttl, status })}`, { method: 'PUT', body: file ?? text, type });
     const where = put.uri;

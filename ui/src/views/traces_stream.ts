@@ -5,9 +5,9 @@ import type { Trace, Traces } from '../types';
 
 /** Traces that are kept here; what is older goes. */
 const MOST_KEPT = 1000;
-/** Milliseconds between two drawings: more often, nobody could follow the dots. */
+/** Milliseconds between two drawings: a shorter interval would make the dots jump. */
 const DRAW = 1000;
-/** Milliseconds after which a stream that ended is opened anew. */
+/** Milliseconds after which a stream that ended is opened again. */
 const AGAIN = 1000;
 
 export interface Followed {
@@ -18,7 +18,7 @@ export interface Followed {
   /** Those that came faster than they could be sent. */
   lost: number;
   problem: Problem | null;
-  /** Asks for the sampling anew. */
+  /** Requests the sampling again. */
   again: () => void;
 }
 
