@@ -147,6 +147,11 @@ fn differs(one: &RefusedStorage, other: &RefusedStorage) -> bool {
 }
 
 impl UnstoredResponses {
+    /// The last refusal of a key, and the audience of its responses.
+    pub(crate) fn look_up(&self, key: KeyHash) -> (Option<Arc<RefusedStorage>>, Audience) {
+        (self.get(key), self.audience(key))
+    }
+
     /// Remembers one, unless the same key was remembered within this second; that it is `one_visitors` in any case.
     pub fn note(
         &self,

@@ -238,8 +238,7 @@ impl Gateway {
         if ends_here {
             (verdict, bypass, record) = (CacheVerdict::ends_here(), None, RuleRecord::default());
         }
-        let (refused_lately, audience) =
-            (self.shared.unstored.get(hash), self.shared.unstored.audience(hash));
+        let (refused_lately, audience) = self.shared.unstored.look_up(hash);
         let refusal = refused_lately.as_ref().map(|it| refusal(it, audience, route, request, now));
         let asked = ChangedRequest::of(request, &route.policy);
         let stored = selected.as_ref().ok().cloned();

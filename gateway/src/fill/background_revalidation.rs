@@ -51,7 +51,7 @@ impl FillRun {
                 | FillOutcome::RepeatLookup
                 | FillOutcome::OverBudget
         );
-        if !job.is_background_revalidation() || !left_stale {
+        if !job.is_background() || !left_stale {
             return;
         }
         let Some(before) = &job.stored else { return };

@@ -154,7 +154,7 @@ impl FillJob {
         }
         drop(fields);
         self.reason.found_below(miss_reason::of_stored(&stored.meta));
-        if !self.is_background_revalidation() {
+        if !self.is_background() {
             self.local.reason.set(Some(self.reason.of(&OriginRequestKind::Whole)));
         }
         self.fetch = fetch_of(&stored);
@@ -174,7 +174,7 @@ impl FillJob {
             reuse::decide(Ok(&stored.meta), &facts, &self.route.policy, clock::wall(), &mut Silent);
         match decision {
             Reuse::Serve | Reuse::ServeStale => true,
-            Reuse::ServeWhileRevalidating => !self.is_background_revalidation(),
+            Reuse::ServeWhileRevalidating => !self.is_background(),
             _ => false,
         }
     }

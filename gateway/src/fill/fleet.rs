@@ -318,8 +318,7 @@ impl FillJob {
         seconds: u32,
     ) -> TierLookupResult {
         let most = self.gateway.remembers_misses(&self.route.policy);
-        let may_part =
-            held.is_none() && !self.is_background_revalidation() && self.below == TierLookup::First;
+        let may_part = held.is_none() && !self.is_background() && self.below == TierLookup::First;
         if says == Unshared::Answer || most == 0 || !may_part {
             return self.go_to_origin(held, None);
         }

@@ -93,7 +93,7 @@ impl FillJob {
                 self.judge(None, |it| it.remember_miss(&arrived.epoch));
             }
         }
-        if !self.is_background_revalidation() {
+        if !self.is_background() {
             let mut cookies = self.local.cookies.borrow_mut();
             fields.iter().filter(|it| it.sets_cookie()).for_each(|it| cookies.push(it.name, it.value));
         }

@@ -17,7 +17,7 @@ impl FillJob {
         let fields = self.request.fields.view();
         let view = rewrite::view(&self.request, &fields, Some(&self.client), self.route.geo.as_deref());
         let charged = budget.charge(&view);
-        if charged.is_err() && self.is_background_revalidation() {
+        if charged.is_err() && self.is_background() {
             budget.note_exceeded(&self.gateway.counters); // No request waits for it that would count it.
         }
         charged

@@ -64,7 +64,7 @@ impl FillJob {
     /// The response was judged: counts the reason, and tells it to the request that started the fill.
     pub(crate) fn settle_reason(&self, arrived: &ArrivedHead) {
         let refused = self.reason.refused.get();
-        if refused.is_some() && !self.is_background_revalidation() {
+        if refused.is_some() && !self.is_background() {
             self.local.reason.set(refused);
         }
         arrived.source.count_reason(refused);

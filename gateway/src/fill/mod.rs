@@ -472,7 +472,7 @@ impl FillRun {
 
     fn waiters(&self) -> Waiters<'_> {
         match &self.readers {
-            _ if self.job.is_background_revalidation() => Waiters::Unconditional,
+            _ if self.job.is_background() => Waiters::Unconditional,
             Readers::Shared(writer) => Waiters::Readers(writer),
             Readers::One { .. } => Waiters::Client(&self.job.local),
             Readers::None => Waiters::Unconditional,
@@ -537,7 +537,7 @@ impl FillRun {
             spent: SpentLifetime::No,
         };
         let has_no_body = in_place.is_some();
-        *job.local.in_place.borrow_mut() = in_place.filter(|_| !job.is_background_revalidation());
+        *job.local.in_place.borrow_mut() = in_place.filter(|_| !job.is_background());
         writer.head(FillHead::Private(Arc::new(head)), false);
         if has_no_body {
             arrived.source.leave().await;
@@ -588,7 +588,7 @@ impl FillRun {
 }
 
 impl FillJob {
-    pub fn is_background_revalidation(&self) -> bool {
+    pub fn is_background(&self) -> bool {
         self.purpose == FillPurpose::Revalidation
     }
 

@@ -170,9 +170,8 @@ impl FillRun {
         }
         let asked = match (reserved, &self.request_kind) {
             (Ok(reserved), Some(kind)) => {
-                let counted = is_first
-                    && self.job.fetch == FetchKind::Validation
-                    && !self.job.is_background_revalidation();
+                let counted =
+                    is_first && self.job.fetch == FetchKind::Validation && !self.job.is_background();
                 self.job.gateway.counters.cache_validations.add(u64::from(counted));
                 let asking = self.job.request_head(reserved, started, kind, self.waiters());
                 self.unless_cancelled(pin!(asking)).await
@@ -261,7 +260,7 @@ impl FillJob {
     }
 
     pub(super) fn cancels(&self) -> bool {
-        self.route.policy.on_abort == OnAbort::Cancel && !self.is_background_revalidation()
+        self.route.policy.on_abort == OnAbort::Cancel && !self.is_background()
     }
 
     /// Lets the route's maker answer in place of an origin. `None` where no client waits for the answer any more
@@ -412,9 +411,7 @@ impl FillJob {
             let mut response = with_upload(upload, head).await?.ok_or(NoAnswer::GivenUp)??;
             let is_switched = is_passed && response.status == 101;
             let mut order = None;
-            if (is_switched || response.status >= 200)
-                && self.route.sticky.is_some()
-                && !self.is_background_revalidation()
+            if (is_switched || response.status >= 200) && self.route.sticky.is_some() && !self.is_background()
             {
                 self.local.answered_by.set(Some(exchange.origin()));
             }

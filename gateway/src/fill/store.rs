@@ -51,11 +51,8 @@ impl FillRun {
                     () = writer.without_readers() => return,
                 }
             } else {
-                let waiters = if job.is_background_revalidation() {
-                    Waiters::Unconditional
-                } else {
-                    Waiters::Readers(&writer)
-                };
+                let waiters =
+                    if job.is_background() { Waiters::Unconditional } else { Waiters::Readers(&writer) };
                 let next = job.unless_given_up(source, waiters, source.next()).await;
                 let Some(next) = next else { return };
                 next
