@@ -408,19 +408,23 @@ fn routes(scopes: &ConfigScopes) -> Vec<RouteFact> {
     with_origins.map(|it| RouteFact { name: it.name.clone(), origins: it.origins.clone() }).collect()
 }
 
-/// The routes except those whose errors the operator has ordered: fixed answers, and routes under maintenance.
-fn judged_routes(live: &Live) -> impl Iterator<Item = (usize, &RouteScopes)> {
-    let scopes = &live.scopes;
-    let of_site = scopes.sites.iter().zip(&live.config.sites);
-    let ordered = of_site.flat_map(|(scope, site)| scope.routes.iter().zip(&site.routes));
-    let ordered: HashSet<usize> = ordered.filter(|it| it.1.maintenance.is_some()).map(|it| *it.0).collect();
-    let routes = scopes.routes.iter().enumerate();
-    routes.filter(move |(at, it)| it.kind != ServiceKind::Own && !ordered.contains(at))
+/// The routes under maintenance: the operator has ordered their errors.
+fn in_maintenance(live: &Live) -> HashSet<usize> {
+    let of_site = live.scopes.sites.iter().zip(&live.config.sites);
+    let routes = of_site.flat_map(|(scope, site)| scope.routes.iter().zip(&site.routes));
+    routes.filter(|it| it.1.maintenance.is_some()).map(|it| *it.0).collect()
 }
 
-/// Their requests and server errors.
+/// The routes except fixed answers, whose errors are ordered too.
+fn judged_routes(live: &Live) -> impl Iterator<Item = (usize, &RouteScopes)> {
+    live.scopes.routes.iter().enumerate().filter(|it| it.1.kind != ServiceKind::Own)
+}
+
+/// The requests and server errors of those that are not under maintenance.
 fn requests(live: &Live) -> (u64, u64) {
-    let counted = judged_routes(live).map(|it| live.scopes.errors_of(it.0));
+    let ordered = in_maintenance(live);
+    let counted =
+        judged_routes(live).filter(|it| !ordered.contains(&it.0)).map(|it| live.scopes.errors_of(it.0));
     counted.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
@@ -429,6 +433,7 @@ fn troubled(live: &Live) -> Vec<RouteCountFact> {
     let of_site = live.scopes.sites.iter().zip(&live.config.sites);
     let configs: HashMap<usize, &RouteConfig> =
         of_site.flat_map(|(scope, site)| scope.routes.iter().copied().zip(&site.routes)).collect();
+    let ordered = in_maintenance(live);
     let fact = |(at, it): (usize, &RouteScopes)| {
         let (requests, errors_5xx) = live.scopes.errors_of(at);
         let loops = live.scopes.requests_of(at, MissReason::RedirectLoop);
@@ -439,6 +444,7 @@ fn troubled(live: &Live) -> Vec<RouteCountFact> {
             RouteCountFact {
                 at: u32::try_from(at).unwrap_or(u32::MAX),
                 name: it.name.clone(),
+                is_ordered: ordered.contains(&at),
                 requests,
                 errors_5xx,
                 limited,

@@ -334,6 +334,7 @@ impl StateJudge {
             self.samples.pop_front();
         }
         let minute = self.samples.front().map_or_else(CountFacts::default, |it| sums.since(&it.counts));
+        self.leave_out_ordered(&facts.troubled);
         if self.samples.back().is_none_or(|it| at.saturating_sub(it.at) >= SAMPLE) {
             let databases = facts.databases.iter().map(|it| (it.name.clone(), [it.requests, it.errors_5xx]));
             self.samples.push_back(CountSample {
@@ -345,6 +346,18 @@ impl StateJudge {
             });
         }
         minute
+    }
+
+    /// Begins the last minute of each route under maintenance with this reading: its errors are none, also after the maintenance.
+    fn leave_out_ordered(&mut self, troubled: &[RouteCountFact]) {
+        for now in troubled.iter().filter(|it| it.is_ordered).map(of_route) {
+            for sample in &mut self.samples {
+                match sample.routes.binary_search_by_key(&now.at, |it| it.at) {
+                    Ok(at) => sample.routes[at] = now,
+                    Err(at) => sample.routes.insert(at, now),
+                }
+            }
+        }
     }
 
     /// A troubled route within the last minute. Before a reading has it, it had neither errors nor refused requests.

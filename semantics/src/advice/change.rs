@@ -376,7 +376,7 @@ pub(super) fn without_needless_parameters(policy: &Policy, of: &NeedlessParamete
 /// The key has the parameters in one order.
 pub(super) fn sorted_parameters() -> SafeChange {
     SafeChange::Configuration {
-        sentence: "One stored page answers all orders of its parameters: the key has them sorted by name, the request to the origin as they came.".into(),
+        sentence: "One stored page answers all orders of its parameters: the key and the request to the origin have them sorted by name.".into(),
         settings: vec![SafeSetting::SortParameters],
     }
 }

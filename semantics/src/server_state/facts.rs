@@ -139,6 +139,8 @@ pub struct RouteCountFact {
     pub at: u32,
     /// Its name.
     pub name: String,
+    /// Whether the operator has ordered its errors: it is under maintenance.
+    pub is_ordered: bool,
     /// Requests.
     pub requests: u64,
     /// Responses of them with a status from 500.

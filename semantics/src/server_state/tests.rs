@@ -173,6 +173,27 @@ fn troubled(at: u32, requests: u64, errors_5xx: u64, limited: u64) -> RouteCount
     RouteCountFact { at, name: format!("r{at}"), requests, errors_5xx, limited, ..RouteCountFact::default() }
 }
 
+/// The 503s of a maintenance were server errors of the route for a minute after it.
+#[test]
+fn the_errors_of_a_maintenance_are_none_after_it() {
+    let mut judge = StateJudge::default();
+    let mut look = |second, it: RouteCountFact| {
+        let report = judge.look(&StateFacts { troubled: vec![it], ..at(second) });
+        report.findings.first().map(|it| it.evidence.clone())
+    };
+    assert_eq!(None, look(0, troubled(3, 100, 1, 0)));
+    for second in 1..20 {
+        let ordered = RouteCountFact { is_ordered: true, ..troubled(3, 100 + second * 40, second * 40, 0) };
+        assert_eq!(None, look(second, ordered));
+    }
+    for second in 20..40 {
+        assert_eq!(None, look(second, troubled(3, 900, 760, 0)));
+    }
+    look(40, troubled(3, 1100, 910, 0));
+    // A condition is named when it has lasted.
+    assert_eq!(Some("150 of 240 within the last minute".to_owned()), look(55, troubled(3, 1100, 910, 0)));
+}
+
 #[test]
 fn server_errors_are_reported_by_route_within_the_minute() {
     let mut judge = StateJudge::default();
