@@ -40,6 +40,22 @@ it('explains a page that is not cached, by Ctrl-K from the overview', async () =
   assert.deepEqual(await audit(page), []);
 });
 
+it('shows no answer about another URL while the next one is awaited', async () => {
+  let release;
+  const held = new Promise((resolve) => (release = resolve));
+  await page.route('**/api/v1/explain', async (route) => (await held, route.continue()));
+  const field = page.getByRole('textbox', { name: 'URL, path, tag or request id' });
+  await field.fill('/silent/other');
+  await field.press('Enter');
+  await page.locator('.told-all').waitFor({ state: 'detached' });
+  release();
+  await page.locator('.told-all', { hasText: '/silent/other' }).waitFor();
+  await page.unroute('**/api/v1/explain');
+  await field.fill('/silent/menu');
+  await field.press('Enter');
+  await page.locator('.told-all', { hasText: '/silent/menu' }).waitFor();
+});
+
 it('tries the change on recent requests, and shows what it would do, before Apply', async () => {
   await page.locator('.changes li').first().getByRole('button', { name: 'Review this change' }).click();
   const trial = page.locator('dialog .trial');

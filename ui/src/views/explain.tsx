@@ -62,7 +62,9 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
     }
   }, [params]);
 
-  const { data, problem, busy } = useFetched(question && `${question} ${turn}`, () => explain(JSON.parse(question!)));
+  const { data: told, problem, busy } = useFetched(question && `${question} ${turn}`, async () => ({ of: question, it: await explain(JSON.parse(question!)) }));
+  // The answer about another URL is not shown below this one.
+  const data = told?.of === question ? told?.it : undefined;
   const submit = (event: Event): void => {
     event.preventDefault();
     const given = url.trim();
