@@ -200,18 +200,20 @@ fn configuration(facts: &StateFacts, all: &mut Vec<Condition>) {
             &facts.refused,
             "the configuration in the file is refused",
             "the previous one stays in force",
+            "config?part=text",
         ),
         (
             "certificate files",
             &facts.refused_certificates,
             "the certificates in the files are refused",
             "the previous ones stay in use",
+            "config?part=certificates",
         ),
     ];
-    for (subject, refused, what, effect) in parts {
+    for (subject, refused, what, effect, view) in parts {
         let Some(it) = refused else { continue };
         let found = condition(FindingKind::ConfigurationRefused, subject, what, &*it.why);
-        all.push(found.with_effect(effect).begun(Beginning::At(it.at)));
+        all.push(found.with_effect(effect).seen_at(view.into()).begun(Beginning::At(it.at)));
     }
     for it in &facts.broken_files {
         let what = format!("the file {} cannot be used", it.name);

@@ -128,13 +128,13 @@ findings! {
     DiskDeviceFull "disk-device-full" Degraded 0 "config?section=cache.disk.":
         "the device of the disk tier is full since TIME; pages are dropped before `cache.disk.size` is reached",
         "Free space on the device, or lower `cache.disk.size`.";
-    ConfigurationRefused "configuration-refused" Degraded 0 "config":
+    ConfigurationRefused "configuration-refused" Degraded 0 "config?part=text":
         "the configuration in the file is refused since TIME (REASON); the previous one stays in force",
         "Correct the file; `larder check` lists every error. The finding ends with the next successful reload.";
     AccessFileBroken "access-file-broken" Degraded 0 "config":
         "the file PATH cannot be used since TIME (REASON); the users, keys or countries read before stay in force",
         "Correct or restore the file of `access.basic.file`, `access.jwt` or `geoip`; it is read again by itself. A user who was removed since can still log in.";
-    StartWouldFail "start-would-fail" Degraded 0 "config":
+    StartWouldFail "start-would-fail" Degraded 0 "config?part=text":
         "the next start of larder would fail since TIME (REASON); the running configuration stays in force",
         "Correct the file that the sentence names: secrets, users, keys and certificates are read at each start. `larder check` lists every error.";
     CertificateMissing "certificate-missing" Degraded 0 "config?section=tls.":
