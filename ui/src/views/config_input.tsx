@@ -139,7 +139,7 @@ function Line({ id, it, value, bad, editable, era, writes, edit, lines }: Props 
 /** Of a secret that names its file or a variable, that is shown; any other only is there or is not. */
 const isReference = (it: string): boolean => it.startsWith('file:') || /^\$\{[^}]*\}$/.test(it);
 
-/** Names of fields and variables with secrets: a value that is typed there is not readable. What larder sends, it decides itself. */
+/** Fields and variables with such a name hide the value that an operator types. The server hides the values that it sends by a rule of its own. */
 const SECRET_NAME = /pass|pwd|\bpw\b|key|token|secret|cred|auth|bearer|hmac|salt|priv|dsn|sign|cookie|session|csrf|jwt|webhook|verif|crypt/i;
 
 /** Whether the value of a row is hidden; that of a row without a name may become one that is. */
