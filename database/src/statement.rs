@@ -136,9 +136,9 @@ impl QueryReading<'_> {
     fn step(&mut self, names: &[&str]) -> Result<(), String> {
         let is_mysql = self.dialect == SqlDialect::MySql;
         let first = self.rest.chars().next().unwrap_or_default();
-        // MariaDB reads `5--3` as a number less a negative one.
-        let is_dashes =
-            |it: &str| !is_mysql || it.starts_with(|it: char| it.is_whitespace()) || it.is_empty();
+        // MariaDB reads `5--3` as a number less a negative one, and a comment if a space or a control character follows.
+        let is_end = |it: char| it.is_whitespace() || it.is_control();
+        let is_dashes = |it: &str| !is_mysql || it.starts_with(is_end) || it.is_empty();
         let comment = self.rest.strip_prefix("--").is_some_and(is_dashes) || is_mysql && first == '#';
         match first {
             _ if comment => {
@@ -314,6 +314,7 @@ mod tests {
         check(Postgres, r"select '\', :id, E'\':q', :q", r"select '\', $1, E'\':q', $2 [0, 1]");
         check(MySql, r"select '\':id', :id, :q", r"select '\':id', ?, ? [0, 1]");
         check(MySql, "select `:id`, :id # :q\n, :q", "select `:id`, ? \n, ? [0, 1]");
+        check(MySql, "select :id --\u{1} ':x\n, :q --", "select ? \n, ? [0, 1]");
         check(Sqlite, "select [:id], `:q`, :id, :q", "select [:id], `:q`, ?1, ?2 [0, 1]");
         check(
             Postgres,
@@ -371,6 +372,7 @@ mod tests {
             "select \"'\", load_file('b')",
             "select 1 into/**/Outfile '/tmp/a'",
             "select 1\ninto dumpfile '/tmp/a'",
+            "select 1 --\u{1} '\n into outfile '/tmp/a' -- '",
         ] {
             assert!(reaches(text), "{text}");
         }
