@@ -24,12 +24,18 @@ fn larder() -> (Origin, Larder) {
     (origin, larder)
 }
 
-/// Sends what `flood` makes, 200 times at most, while somebody else asks. The attacker is told to be calm and cut off.
+/// Sends what `flood` makes over four connections.
 #[track_caller]
-fn check(mut flood: impl FnMut(u32) -> Vec<u8>) {
+fn check(flood: impl FnMut(u32) -> Vec<u8>) {
+    check_connections(4, flood);
+}
+
+/// Sends what `flood` makes, 200 times at most, while another client sends requests. The attackers' connections end with ENHANCE_YOUR_CALM.
+#[track_caller]
+fn check_connections(count: u64, mut flood: impl FnMut(u32) -> Vec<u8>) {
     let (_origin, larder) = larder();
     let before = larder.resident();
-    let mut attackers: Vec<_> = (0..4).map(|_| Http2::connect(&larder)).collect();
+    let mut attackers: Vec<_> = (0..count).map(|_| Http2::connect(&larder)).collect();
     let mut other = Http2::connect(&larder);
     let mut longest = 0;
     for round in 0..200 {
@@ -51,7 +57,7 @@ fn check(mut flood: impl FnMut(u32) -> Vec<u8>) {
     assert_eq!("kept", other.get("/kept").text());
     let grown = larder.resident().saturating_sub(before);
     assert!(grown < 64 * MEBIBYTE, "{grown} bytes more");
-    assert_eq!(4, larder.counter("http2_floods"));
+    assert_eq!(count, larder.counter("http2_floods"));
 }
 
 #[test]
@@ -104,6 +110,21 @@ fn pings() {
 #[test]
 fn settings() {
     check(|_| frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 255, 255]).repeat(100));
+}
+
+/// A frame has room for 2,730 changes of the window of each open stream.
+#[test]
+fn settings_that_change_the_window_of_many_streams() {
+    let head = block(&request("GET", "/slow", &[]));
+    let windows: Vec<u8> = (0..2730u32)
+        .flat_map(|it| [&[0, 4][..], &(65_535 - it % 2).to_be_bytes()].concat())
+        .collect();
+    check_connections(30, |round| match round {
+        0 => (0..100)
+            .flat_map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it * 2 + 1, &head))
+            .collect(),
+        _ => frame(SETTINGS, 0, 0, &windows),
+    });
 }
 
 #[test]

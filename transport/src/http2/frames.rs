@@ -464,24 +464,39 @@ impl<H: Handler> FrameBatch<'_, H> {
         self.count(FloodKind::Reset)
     }
 
+    /// Streams get the sum of all changes of their window in one pass: a frame of 16 KiB has room for 2,730 changes.
     fn settings(&mut self, settings: SettingsFrame<'_>) -> Result<(), ConnectionEnded> {
         self.state.has_settings = true;
+        let (mut last, mut largest) = (self.state.first_window, self.state.first_window);
         for it in settings.iter() {
             match it? {
                 Http2Setting::InitialWindowSize(size) => {
-                    let by = i64::from(size) - self.state.first_window;
-                    self.state.first_window = i64::from(size);
-                    let streams: Vec<_> = self.state.streams.values().cloned().collect();
-                    for stream in streams {
-                        self.change_window(&stream, by)?;
-                    }
+                    last = i64::from(size);
+                    largest = largest.max(last);
                 }
                 Http2Setting::HeaderTableSize(size) => self.state.encoder.set_limit(size),
                 _ => {}
             }
         }
+        if largest != last || last != self.state.first_window {
+            self.change_first_window(last, largest)?;
+        }
         frame::write_settings_ack(self.out.text());
         self.count(FloodKind::Settings)
+    }
+
+    /// Changes the window of every stream by the difference of initial windows, of which none may exceed the maximum, `largest` in
+    /// between included (RFC 9113 §6.9.2).
+    fn change_first_window(&mut self, size: i64, largest: i64) -> Result<(), ErrorCode> {
+        let before = std::mem::replace(&mut self.state.first_window, size);
+        let streams: Vec<_> = self.state.streams.values().cloned().collect();
+        for stream in streams {
+            if stream.window.get() + largest - before > i64::from(MAX_WINDOW) {
+                return Err(ErrorCode::FlowControl);
+            }
+            self.change_window(&stream, size - before)?;
+        }
+        Ok(())
     }
 
     fn window_update(&mut self, id: u32, increment: u32) -> Result<(), ConnectionEnded> {
