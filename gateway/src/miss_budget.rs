@@ -104,6 +104,7 @@ impl Drop for OriginClock {
     }
 }
 
+/// The time, read from the kernel: the coarse reading moves a few times a second, which would be the highest rate.
 fn now() -> u64 {
-    clock::monotonic().0 * TICKS
+    clock::monotonic_now().0 * TICKS
 }

@@ -89,9 +89,9 @@ impl Drop for InProgress {
     }
 }
 
-/// The reading of the clock for rates.
+/// The time for rates, read from the kernel: the coarse reading moves a few times a second, which would be the highest rate.
 pub(super) fn ticks() -> u64 {
-    clock::monotonic().0 * TICKS
+    clock::monotonic_now().0 * TICKS
 }
 
 impl RequestLimit {
@@ -112,10 +112,11 @@ impl RequestLimit {
         &self.config
     }
 
-    /// Counts a request, or decides that it is one too many, which allocates nothing.
+    /// Counts a request at the time `now` of [`ticks`], or decides that it is one too many, which allocates nothing.
     pub fn take(
         &self,
         view: &RequestView<'_>,
+        now: u64,
     ) -> Result<(Option<CountedEvent>, Option<InProgress>), LimitExceeded> {
         let (key, limits) = (self.key(view), &self.state.limits);
         let in_progress = match self.config.concurrency.map(|most| limits.in_flight().enter(key, most)) {
@@ -124,18 +125,17 @@ impl RequestLimit {
             None => None,
         };
         let Some(gcra) = &self.config.rate else { return Ok((None, in_progress)) };
-        let (rates, now) = (limits.rates(), ticks());
-        match rates.change(key, |arrival| gcra.judge(arrival, now)) {
+        match limits.rates().change(key, |arrival| gcra.judge(arrival, now)) {
             Ok(()) => Ok((NonZeroU64::new(key).map(CountedEvent), in_progress)),
             Err(wait) => Err(LimitExceeded::Rate(wait)),
         }
     }
 
-    /// The time for which a request would exceed the rate; `None` if it does not. Counts nothing.
-    pub fn is_exceeded(&self, view: &RequestView<'_>) -> Option<RefusedFor> {
+    /// The time for which a request would exceed the rate at `now`; `None` if it does not. Counts nothing.
+    pub fn is_exceeded(&self, view: &RequestView<'_>, now: u64) -> Option<RefusedFor> {
         let gcra = self.config.rate.as_ref()?;
         let arrival = self.state.limits.rates().get(self.key(view));
-        gcra.judge(arrival, ticks()).err()
+        gcra.judge(arrival, now).err()
     }
 
     /// An event did not take place.

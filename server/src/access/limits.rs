@@ -1,7 +1,7 @@
 //! The limits of a route together: a request must be within each of them, and one that is refused counts for none.
 
 use super::AccessState;
-use super::limit::{CountedEvent, InProgress, LimitExceeded, RequestLimit};
+use super::limit::{CountedEvent, InProgress, LimitExceeded, RequestLimit, ticks};
 use larder_config::access::{LimitConfig, MOST_LIMITS};
 use larder_semantics::rate::RefusedFor;
 use larder_semantics::request_view::RequestView;
@@ -56,9 +56,9 @@ impl AccessLimits {
     /// Counts a request by all limits, or by none if it exceeds one. Allocates nothing.
     #[inline]
     pub fn take(&self, view: &RequestView<'_>) -> Result<CountedRequest, LimitsExceeded> {
-        let mut counted = CountedRequest::default();
+        let (mut counted, now) = (CountedRequest::default(), ticks());
         for (number, limit) in self.0.iter().enumerate() {
-            match limit.take(view) {
+            match limit.take(view, now) {
                 Ok((event, in_progress)) => {
                     counted.events[number] = event;
                     counted.in_progress[number] = in_progress;
@@ -92,9 +92,9 @@ impl AccessLimits {
 
     /// The rates that a request exceeds. Counts nothing.
     pub fn exceeded(&self, view: &RequestView<'_>) -> Option<LimitsExceeded> {
-        let mut found = [None; MOST_LIMITS];
+        let (mut found, now) = ([None; MOST_LIMITS], ticks());
         for (found, limit) in found.iter_mut().zip(&self.0) {
-            *found = limit.is_exceeded(view).map(LimitExceeded::Rate);
+            *found = limit.is_exceeded(view, now).map(LimitExceeded::Rate);
         }
         found.iter().any(Option::is_some).then_some(LimitsExceeded(found))
     }

@@ -43,6 +43,20 @@ fn keys_of_a_limit() {
     assert!(admits(&rules, &[], at("192.0.2.1")) && !admits(&rules, &key(""), at("192.0.2.1")));
 }
 
+/// Nothing calls [`clock::tick`] here, as between two turns of a worker's timer.
+#[test]
+fn a_rate_follows_the_clock_of_the_kernel() {
+    let rules = limit("100/s", 0, LimitKey::Client);
+    let view = RequestView { client: Some(at("192.0.2.1").ip()), ..RequestView::default() };
+    for number in 0..10 {
+        assert!(rules.limits.take(&view).is_ok(), "request {number}, 11 ms after the one before");
+        let begun = clock::precise_micros();
+        while clock::precise_micros() - begun < 11_000 {
+            std::hint::spin_loop();
+        }
+    }
+}
+
 /// Two threads send as fast as they can while time passes: the number admitted is within 1 % of the rate.
 #[test]
 fn exact_over_two_workers() {
