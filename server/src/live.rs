@@ -34,7 +34,7 @@ use larder_semantics::server_state::BrokenFileFact;
 use larder_stdx::circuit_breaker::BreakerChange;
 use larder_stdx::duration::spell;
 use larder_transport::listener::{Listen, ListenerAddress};
-use larder_transport::tls::ServerTls;
+use larder_transport::tls::{HandshakeRules, ServerTls};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -164,7 +164,12 @@ impl Live {
         let databases = sql::databases(&self.config, self.workers, counters, &errors.of(Subsystem::Origin));
         let error_pages = SiteErrorPages::default();
         let of_worker = self.config.limits_of_clients();
-        let rules = |it: &SiteConfig| it.tls.clone().map(|it| Rc::new(SiteTls(it)));
+        let of_all =
+            self.config.tls.as_ref().map(|it| &it.rules).filter(|it| **it != HandshakeRules::default());
+        let rules = |it: &SiteConfig| {
+            let rules = it.tls.as_ref().or(of_all)?.clone();
+            Some(Rc::new(SiteTls { rules, are_of_sites: it.tls.is_some() }))
+        };
         let sites = self.config.sites.iter().map(|it| (it, rules(it))).enumerate();
         let sites = sites.map(|(at, (site, tls))| {
             let asker = self.page_asker(site);
@@ -301,7 +306,7 @@ impl Live {
                     new.geo = self.geo();
                     new.budget = self.budget(route, part);
                     new.server_timing = route.server_timing;
-                    new.buffers = BufferedBodies::All;
+                    new.buffers = BufferedBodies::Always;
                     new.upgrades.protocols.clear();
                     new.has_queries = self.has_queries(at.0);
                     new.other_keys = self.other_keys(at);

@@ -10,21 +10,26 @@ pub const MISDIRECTED: &str =
 /// The sentence of 403.
 pub const CLEAR: &str = "This host requires TLS with a client certificate.";
 
-/// The rules of a site, where some site has rules of its own.
-pub struct SiteTls(pub HandshakeRules);
+/// The rules of a site.
+pub struct SiteTls {
+    /// Those of the handshake.
+    pub rules: HandshakeRules,
+    /// Whether they are of sites, not of all of larder: an address without TLS then serves no site that requires a certificate.
+    pub are_of_sites: bool,
+}
 
 impl SiteTls {
     /// The refusal of a request whose connection was made under other rules.
     #[must_use]
     pub fn misdirected(&self, client: &Client) -> Option<Synthetic> {
         let secured = client.tls.as_ref()?;
-        (!secured.satisfies(&self.0)).then(|| Synthetic::page(421, MISDIRECTED))
+        (!secured.satisfies(&self.rules)).then(|| Synthetic::page(421, MISDIRECTED))
     }
 
-    /// Whether it requires a client certificate.
+    /// Whether it requires TLS with a client certificate.
     #[must_use]
     pub fn requires(&self) -> bool {
-        matches!(self.0.client, ClientAuth::Required(_))
+        self.are_of_sites && matches!(self.rules.client, ClientAuth::Required(_))
     }
 
     /// The refusal of a request without TLS to a site that requires a client certificate.

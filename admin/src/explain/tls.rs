@@ -22,8 +22,8 @@ impl Admin {
         let ours = router.tls(view.authority)?;
         let live = self.live.borrow();
         let of_all = live.config.tls.as_ref().map(|it| &it.rules);
-        let theirs = router.tls(named).map(|it| &it.0).or(of_all)?;
-        (*theirs != ours.0).then(|| {
+        let theirs = router.tls(named).map(|it| &it.rules).or(of_all)?;
+        (*theirs != ours.rules).then(|| {
             let mut explained = refused(421, larder_server::site_tls::MISDIRECTED);
             explained["tls"] = self.tls_of(router, view);
             explained
@@ -41,9 +41,9 @@ impl Admin {
         })
     }
 
-    /// The TLS rules of the site of a request, with the place of each; null if no site has rules of its own.
+    /// The TLS rules of the site of a request, with the place of each; null if they are the defaults everywhere.
     pub(super) fn tls_of(&self, router: &Router, view: &RequestView<'_>) -> Value {
-        let Some(SiteTls(rules)) = router.tls(view.authority) else { return Value::Null };
+        let Some(SiteTls { rules, .. }) = router.tls(view.authority) else { return Value::Null };
         let live = self.live.borrow();
         let site = router.site_at(view.authority).and_then(|it| live.config.sites.get(it));
         let by = |name: &str| {

@@ -231,6 +231,48 @@ fn a_reload_applies_to_connections_that_are_open() {
     assert_eq!(Some(200), get(&larder, &me, "closed.test", "closed.test"));
 }
 
+/// Of a site, and of all sites.
+#[test]
+fn other_authorities_in_the_same_file_apply_to_connections_that_are_open() {
+    let origin = pages();
+    for is_of_site in [true, false] {
+        let authority = Authority::new();
+        authority.sign("one", &["open.test", "closed.test", "modern.test"]);
+        let (before, after) = (Authority::new(), Authority::new());
+        for it in [&before, &after] {
+            it.sign("me", &["me.test"]);
+        }
+        let own = requires(&before);
+        let text = match is_of_site {
+            true => config(&authority, &origin, &own),
+            false => {
+                let rules = own.trim_start_matches("tls = { ").trim_end_matches(" }").replace(", ", "\n");
+                config(&authority, &origin, "")
+                    .replace("[tls]\n", &format!("[tls]\n{rules}\n"))
+                    .replace("tls = { min_version = \"1.3\" }\n", "")
+            }
+        };
+        let larder = Larder::configured(text);
+        let me = authority.trusting().showing(&before, "me");
+        let mut kept = me.connect(larder.address, "closed.test").unwrap();
+        let mut status_of_kept = || {
+            kept.send("GET / HTTP/1.1\r\nHost: closed.test\r\n\r\n");
+            kept.read().status
+        };
+        larder.signal(libc::SIGHUP);
+        until("the reload", || larder.counter("config_reloads") == 1);
+        assert_eq!(200, status_of_kept(), "a reload that changes nothing");
+        std::fs::copy(after.path("ca.pem"), before.path("ca.pem")).unwrap();
+        larder.signal(libc::SIGHUP);
+        until("the certificate of before is refused", || {
+            get(&larder, &me, "closed.test", "closed.test").is_none()
+        });
+        assert_eq!(421, status_of_kept(), "of a site: {is_of_site}");
+        let me = authority.trusting().showing(&after, "me");
+        assert_eq!(Some(200), get(&larder, &me, "closed.test", "closed.test"));
+    }
+}
+
 /// A ClientHello that arrives byte by byte chooses its site as well; one that is none gets its alert.
 #[test]
 fn a_greeting_in_pieces_chooses_its_site() {

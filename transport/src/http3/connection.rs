@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::client_socket::ClientGone;
 use crate::handler::Handler;
 use crate::streams::{ClientStream, FloodKind, Floods, StreamReset, StreamsLink};
-use crate::tls::HandshakeRules;
+use crate::tls::AgreedRules;
 use crate::tls::certificates::HelloNames;
 use crate::worker::{ConnectionPresence, TransferLimits, TransportWorker};
 use bytes::Bytes;
@@ -43,7 +43,7 @@ pub(super) struct Http3Connection {
     pub state: RefCell<Http3State>,
     /// The client, from the end of the handshake on.
     pub client: RefCell<Option<Client>>,
-    pub rules: Arc<HandshakeRules>,
+    pub rules: Arc<AgreedRules>,
     pub hello_names: RefCell<HelloNames>,
     /// The negotiated cipher suite.
     pub cipher: Cell<&'static str>,
@@ -108,7 +108,7 @@ impl Http3Connection {
         handle: ConnectionHandle,
         quic: Connection,
         presence: ConnectionPresence,
-        rules: Arc<HandshakeRules>,
+        rules: Arc<AgreedRules>,
         (worker, waker): (Rc<TransportWorker>, Rc<EndpointWaker>),
         now: Instant,
     ) -> Rc<Self> {

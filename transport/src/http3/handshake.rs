@@ -4,7 +4,7 @@ use super::connection::Http3Connection;
 use super::port::QuicPort;
 use crate::client::Client;
 use crate::tls::{
-    AlpnProtocol, ClientAuth, EarlyPromises, HandshakeRules, NoTickets, Secured, ServerTls, certificates,
+    AgreedRules, AlpnProtocol, ClientAuth, EarlyPromises, NoTickets, Secured, ServerTls, certificates,
 };
 use crate::worker::ClientLimits;
 use larder_semantics::scheme::Scheme;
@@ -34,7 +34,7 @@ pub(super) struct QuicSettings {
     promises: EarlyPromises,
     idle: Duration,
     pub config: Arc<ServerConfig>,
-    pub rules: Arc<HandshakeRules>,
+    pub rules: Arc<AgreedRules>,
 }
 
 impl QuicSettings {

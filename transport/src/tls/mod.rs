@@ -18,8 +18,8 @@ pub mod unknown_names;
 
 pub(crate) use challenge::ChallengeConfigs;
 pub(crate) use early_data_sessions::{EarlyPromises, NoTickets};
+pub use rules::{AgreedRules, HandshakeRules, NamePattern, TlsRules};
 pub(crate) use rules::{AwaitedHello, RuledConfigs};
-pub use rules::{HandshakeRules, NamePattern, TlsRules};
 
 use arc_swap::ArcSwap;
 use certificates::{Certificate, CertificateResolver};
@@ -76,7 +76,8 @@ impl ClientAuth {
     /// # Errors
     /// One sentence: the file, and the error in it.
     pub fn check(&self) -> Result<(), String> {
-        verifier(self, Arc::new(ring::default_provider())).map(drop)
+        let text = self.file().map(certificates::read_file).transpose()?.unwrap_or_default();
+        verifier(self, &text, Arc::new(ring::default_provider())).map(drop)
     }
 }
 
@@ -96,15 +97,17 @@ pub struct Secured {
     /// That certificate, DER.
     pub certificate: Option<Box<[u8]>>,
     /// The rules under which it was made.
-    pub rules: Arc<HandshakeRules>,
+    pub rules: Arc<AgreedRules>,
 }
 
 impl Secured {
-    /// Whether the handshake was one under `rules`. QUIC has no version below TLS 1.3, so that of the rules does not matter.
+    /// Whether the handshake was one under `rules`, and their CAs are still those of then. QUIC has no version below TLS 1.3, so that of the rules does not matter.
     #[must_use]
     pub fn satisfies(&self, rules: &HandshakeRules) -> bool {
         let is_quic = self.protocol == AlpnProtocol::Http3;
-        self.rules.client == rules.client && (is_quic || self.rules.min_version == rules.min_version)
+        !self.rules.is_withdrawn()
+            && self.rules.client == rules.client
+            && (is_quic || self.rules.min_version == rules.min_version)
     }
 }
 
@@ -149,19 +152,23 @@ impl ServerTls {
     pub fn new(certificates: &[Certificate], rules: TlsRules) -> Result<Arc<Self>, String> {
         let sessions = ResumableSessions::new()?;
         let unknown_names = Arc::<UnknownNames>::default();
-        let configs = ArcSwap::from_pointee(ruled(certificates, rules, &sessions, &unknown_names)?);
+        let configs = ArcSwap::from_pointee(ruled(certificates, rules, None, &sessions, &unknown_names)?);
         let (early_sessions, challenges, replacing) = Default::default();
         Ok(Arc::new(Self { configs, sessions, early_sessions, challenges, replacing, unknown_names }))
     }
 
     /// Sets the settings for new connections. Sessions are kept under the same rules if these request no client
-    /// certificates: otherwise one represents a certificate that was shown once, and must not outlive a change of CAs.
+    /// certificates: otherwise one represents a certificate that was shown once, and must not outlive a change of CAs. Connections
+    /// under rules or CAs that change are no longer answered ([`Secured::satisfies`]).
     ///
     /// # Errors
     /// One sentence; the old ones stay.
     pub fn replace(&self, certificates: &[Certificate], rules: TlsRules) -> Result<(), String> {
         let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.configs.store(Arc::new(ruled(certificates, rules, &self.sessions, &self.unknown_names)?));
+        let before = self.configs();
+        let next = ruled(certificates, rules, Some(&before), &self.sessions, &self.unknown_names)?;
+        before.withdraw_unless_in(&next);
+        self.configs.store(Arc::new(next));
         Ok(())
     }
 
@@ -198,20 +205,24 @@ impl ServerTls {
 fn ruled(
     certificates: &[Certificate],
     rules: TlsRules,
+    before: Option<&RuledConfigs>,
     sessions: &ResumableSessions,
     unknown_names: &Arc<UnknownNames>,
 ) -> Result<RuledConfigs, String> {
     let mut configs = Vec::new();
     for it in rules.different() {
-        let made = config(certificates, it, sessions.of(it)?, unknown_names)?;
-        configs.push((Arc::new(it.clone()), Arc::new(made)));
+        let authorities = it.client.file().map(certificates::read_file).transpose()?.unwrap_or_default();
+        let agreed = AgreedRules::new(it.clone(), authorities);
+        let made = config(certificates, &agreed, sessions.of(it)?, unknown_names)?;
+        let kept = before.and_then(|it| it.agreed(&agreed));
+        configs.push((kept.unwrap_or_else(|| Arc::new(agreed)), Arc::new(made)));
     }
     Ok(RuledConfigs { rules, configs })
 }
 
 fn config(
     certificates: &[Certificate],
-    rules: &HandshakeRules,
+    rules: &AgreedRules,
     sessions: SessionState,
     unknown_names: &Arc<UnknownNames>,
 ) -> Result<ServerConfig, String> {
@@ -222,7 +233,7 @@ fn config(
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)
         .map_err(refused)?;
-    let builder = match verifier(&rules.client, provider)? {
+    let builder = match verifier(&rules.client, rules.authorities(), provider)? {
         None => builder.with_no_client_auth(),
         Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
@@ -234,13 +245,14 @@ fn config(
     Ok(config)
 }
 
-/// The verifier of client certificates; `None` if they are not requested.
+/// The verifier of client certificates by the CAs in `text`; `None` if they are not requested.
 fn verifier(
     client: &ClientAuth,
+    text: &[u8],
     provider: Arc<CryptoProvider>,
 ) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
     let (ClientAuth::Optional(path) | ClientAuth::Required(path)) = client else { return Ok(None) };
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities(path)?), provider);
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities(path, text)?), provider);
     let builder = match client {
         ClientAuth::Optional(_) => builder.allow_unauthenticated(),
         _ => builder,
@@ -248,10 +260,9 @@ fn verifier(
     builder.build().map(Some).map_err(|it| format!("{}: {it}.", path.display()))
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, String> {
-    let text = certificates::read_file(path)?;
+fn authorities(path: &Path, text: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    for it in CertificateDer::pem_slice_iter(&text) {
+    for it in CertificateDer::pem_slice_iter(text) {
         let added = it.map_err(|it| it.to_string()).and_then(|it| roots.add(it).map_err(|it| it.to_string()));
         added.map_err(|why| format!("{} is not a list of certificates: {why}.", path.display()))?;
     }

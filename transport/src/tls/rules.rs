@@ -4,7 +4,9 @@
 use super::{ChallengeConfigs, ClientAuth, MinTlsVersion, challenge};
 use rustls::ServerConfig;
 use rustls::server::Acceptor;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The rules of a handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +16,48 @@ pub struct HandshakeRules {
     /// The policy for client certificates.
     pub client: ClientAuth,
 }
+
+/// The rules of handshakes with the CAs of client certificates as they were read. Its connections share it.
+#[derive(Debug)]
+pub struct AgreedRules {
+    rules: HandshakeRules,
+    /// The content of the file of CAs; empty without one.
+    authorities: Vec<u8>,
+    is_withdrawn: AtomicBool,
+}
+
+impl AgreedRules {
+    pub(super) fn new(rules: HandshakeRules, authorities: Vec<u8>) -> Self {
+        Self { rules, authorities, is_withdrawn: AtomicBool::new(false) }
+    }
+
+    /// The content of the file of CAs.
+    pub(super) fn authorities(&self) -> &[u8] {
+        &self.authorities
+    }
+
+    /// Whether a reload has replaced them: by other rules, or by other CAs in the same file.
+    #[must_use]
+    pub fn is_withdrawn(&self) -> bool {
+        self.is_withdrawn.load(Ordering::Relaxed)
+    }
+}
+
+impl Deref for AgreedRules {
+    type Target = HandshakeRules;
+
+    fn deref(&self) -> &HandshakeRules {
+        &self.rules
+    }
+}
+
+impl PartialEq for AgreedRules {
+    fn eq(&self, other: &Self) -> bool {
+        self.rules == other.rules && self.authorities == other.authorities
+    }
+}
+
+impl Eq for AgreedRules {}
 
 /// The names of a site in a ClientHello, lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,12 +121,24 @@ impl TlsRules {
 pub(crate) struct RuledConfigs {
     pub(super) rules: TlsRules,
     /// Those of all sites first.
-    pub(super) configs: Vec<(Arc<HandshakeRules>, Arc<ServerConfig>)>,
+    pub(super) configs: Vec<(Arc<AgreedRules>, Arc<ServerConfig>)>,
 }
 
 impl RuledConfigs {
+    /// These rules, if they are in force unchanged: their connections keep their rights.
+    pub(super) fn agreed(&self, rules: &AgreedRules) -> Option<Arc<AgreedRules>> {
+        self.configs.iter().find(|it| *it.0 == *rules).map(|it| it.0.clone())
+    }
+
+    /// Withdraws the rules that `next` does not have.
+    pub(super) fn withdraw_unless_in(&self, next: &RuledConfigs) {
+        for (rules, _) in self.configs.iter().filter(|it| next.agreed(&it.0).is_none()) {
+            rules.is_withdrawn.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// The settings for all sites, and for a handshake whose name is not known yet.
-    pub fn first(&self) -> (Arc<HandshakeRules>, Arc<ServerConfig>) {
+    pub fn first(&self) -> (Arc<AgreedRules>, Arc<ServerConfig>) {
         self.configs[0].clone()
     }
 
@@ -96,9 +152,9 @@ impl RuledConfigs {
         self.configs.len() > 1
     }
 
-    fn of(&self, name: &str) -> (Arc<HandshakeRules>, Arc<ServerConfig>) {
+    fn of(&self, name: &str) -> (Arc<AgreedRules>, Arc<ServerConfig>) {
         let rules = self.rules.of(name);
-        self.configs.iter().find(|it| *it.0 == *rules).unwrap_or(&self.configs[0]).clone()
+        self.configs.iter().find(|it| it.0.rules == *rules).unwrap_or(&self.configs[0]).clone()
     }
 }
 
@@ -111,14 +167,14 @@ pub(crate) struct AwaitedHello {
 
 /// The settings of a handshake.
 pub(crate) struct ChosenConfig {
-    pub rules: Arc<HandshakeRules>,
+    pub rules: Arc<AgreedRules>,
     pub config: Arc<ServerConfig>,
     /// Whether a CA validates a name: the connection carries no requests.
     pub is_challenge: bool,
 }
 
-impl From<(Arc<HandshakeRules>, Arc<ServerConfig>)> for ChosenConfig {
-    fn from((rules, config): (Arc<HandshakeRules>, Arc<ServerConfig>)) -> Self {
+impl From<(Arc<AgreedRules>, Arc<ServerConfig>)> for ChosenConfig {
+    fn from((rules, config): (Arc<AgreedRules>, Arc<ServerConfig>)) -> Self {
         Self { rules, config, is_challenge: false }
     }
 }

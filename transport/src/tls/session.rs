@@ -3,7 +3,7 @@
 
 use super::certificates::{self, HelloNames};
 use super::hello::HEADER;
-use super::{AlpnProtocol, AwaitedHello, HandshakeRules, Secured, ServerTls, hello, name_of};
+use super::{AgreedRules, AlpnProtocol, AwaitedHello, Secured, ServerTls, hello, name_of};
 use crate::outbox::{Outbox, SHIFTED, SendProgress, TURN, shifted};
 use larder_counters::Counters;
 use rustix::io::Errno;
@@ -60,7 +60,7 @@ pub(crate) struct TlsSession {
     pub stage: HandshakeStage,
     /// Until the name in the ClientHello has chosen the rules, where it does.
     awaited: Option<Box<AwaitedHello>>,
-    rules: Arc<HandshakeRules>,
+    rules: Arc<AgreedRules>,
     /// Whether a CA validates a name: the connection ends after the handshake.
     pub is_challenge: bool,
     hello_names: HelloNames,
@@ -424,7 +424,7 @@ fn is_of_other_version(error: &CertificateError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::{ClientAuth, MinTlsVersion, NamePattern, TlsRules, verifier};
+    use crate::tls::{ClientAuth, HandshakeRules, MinTlsVersion, NamePattern, TlsRules, verifier};
     use proptest::prelude::*;
     use rustls::pki_types::UnixTime;
 
@@ -456,11 +456,9 @@ mod tests {
         let mut params = rcgen::CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let own = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("ca.pem");
-        std::fs::write(&file, own.pem()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = verifier(&ClientAuth::Required(file), provider).unwrap().unwrap();
+        let client = ClientAuth::Required("ca.pem".into());
+        let verifier = verifier(&client, own.pem().as_bytes(), provider).unwrap().unwrap();
         let mut old = own.der().to_vec();
         assert_eq!([0xa0, 3, 2, 1, 2], old[8..13]);
         old.drain(8..13);
