@@ -242,7 +242,7 @@ fn from(client: &Client) -> String {
 fn short_body(entry: &AuditEntry<'_>) -> String {
     let has_text = |it: &Endpoint| it.path.starts_with("/api/v1/config") && !it.path.ends_with("/rollback");
     let needs_token = |it: &Endpoint| matches!(it.needs, EndpointAccess::Role(_));
-    let has_fields = |it: &Endpoint| it.path.starts_with("/api/v1/explain");
+    let has_fields = |it: &Endpoint| it.path.ends_with("/explain");
     let is_open = entry.endpoint.is_none_or(|it| !needs_token(it) || has_text(it) || has_fields(it));
     match std::str::from_utf8(entry.body) {
         Ok("") => String::new(),
