@@ -120,6 +120,11 @@ impl Spool {
         self.settings.size
     }
 
+    /// Whether this number of bytes fits now.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.used.load(Relaxed).saturating_add(bytes) <= self.settings.size
+    }
+
     fn pause(&self) {
         self.paused_until.store(clock::monotonic().0 + PAUSE, Relaxed);
     }

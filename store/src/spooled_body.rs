@@ -30,6 +30,13 @@ pub struct SpooledBody {
 }
 
 impl Store {
+    /// Whether the spool has room for a body of this length now. Whether there is a spool, and one larger than the body, is not
+    /// asked: without it the body is refused.
+    #[must_use]
+    pub fn fits_into_spool(&self, length: u64) -> bool {
+        self.spool.get().is_none_or(|it| length > it.size() || it.is_on() && it.has_room(length))
+    }
+
     /// A body without bytes.
     ///
     /// # Errors

@@ -3,15 +3,12 @@
 
 use super::Machine;
 use super::early_body::{BodyPrefix, BufferShare};
-use crate::buffered::WholeBody;
+use crate::buffered::{IN_MEMORY, WholeBody};
 use crate::route::Gateway;
 use bytes::BytesMut;
 use larder_store::BodyRefusal;
 use larder_transport::{ClientGone, RequestBody};
 use larder_wire::message::Framing;
-
-/// Bytes of a body that stay in memory.
-const IN_MEMORY: usize = 64 * 1024;
 
 /// A body as it goes to the origin.
 pub(super) enum OutgoingBody<'c> {
@@ -41,8 +38,10 @@ impl<'c> Machine<'_, 'c> {
         beginning: BodyPrefix,
     ) -> Result<(OutgoingBody<'c>, Framing), BufferFault> {
         let body = self.content.body.take().filter(|_| framing != Framing::Empty);
+        let fits = |length| self.input.gateway.store.fits_into_spool(length);
+        let is_buffered = self.content.upgrade.is_none() && self.input.route.buffers.has(framing, fits);
         match body {
-            Some(body) if self.input.route.buffers.has(framing) && self.content.upgrade.is_none() => {
+            Some(body) if is_buffered => {
                 let whole = read(self.input.gateway, beginning, body).await?;
                 let framing = whole.framing();
                 Ok((OutgoingBody::Whole(whole), framing))
@@ -59,9 +58,9 @@ async fn read(
     mut body: RequestBody<'_>,
 ) -> Result<WholeBody, BufferFault> {
     let mut bytes = BytesMut::from(&beginning.bytes.unwrap_or_default()[..]);
-    let room = BufferShare::take(&gateway.small_bodies, IN_MEMORY as u64);
+    let room = BufferShare::take(&gateway.small_bodies, IN_MEMORY);
     let most = if room.is_some() { IN_MEMORY } else { 0 };
-    while bytes.len() <= most {
+    while bytes.len() as u64 <= most {
         match body.next().await.map_err(BufferFault::Client)? {
             Some(more) => bytes.extend_from_slice(&more),
             None => return Ok(WholeBody::Memory(bytes.freeze())),

@@ -12,9 +12,14 @@ const SCRIPT: &str = "<?php $hash = hash_init('sha256'); $count = hash_update_st
 
 /// A larder whose bodies are in this directory, before php-fpm with the script.
 fn larder(fpm: &PhpFpm, folder: &std::path::Path) -> Larder {
+    sized(fpm, folder, "2GiB")
+}
+
+/// The same with a spool of this size.
+fn sized(fpm: &PhpFpm, folder: &std::path::Path, size: &str) -> Larder {
     std::fs::write(folder.join("index.php"), SCRIPT).unwrap();
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nworkers = 1\ncache.spool = {{ directory = {folder:?}, size = \"2GiB\" }}\nlimits.body_size = \"2GiB\"\n\
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\ncache.spool = {{ directory = {folder:?}, size = {size:?} }}\nlimits.body_size = \"2GiB\"\n\
          [[site]]\nhosts = [\"*\"]\n[[site.route]]\nphp = {{ root = {folder:?}, to = {:?} }}\n",
         fpm.name()
     );
@@ -80,6 +85,22 @@ fn a_chunked_upload_is_whole_and_not_in_memory() {
         data / 1024
     );
     assert!(more <= MIB as u64, "{more} bytes more");
+}
+
+/// Slow uploads have filled the spool: one of known length is streamed to PHP, one of unknown length is refused.
+#[test]
+fn a_full_spool_streams_uploads_of_known_length() {
+    let (fpm, folder) = (PhpFpm::start(2), tempfile::tempdir().unwrap());
+    let larder = sized(&fpm, folder.path(), "1MiB");
+    let mut slow = larder.client();
+    slow.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\nContent-Length: 1000000\r\n\r\n");
+    slow.send(vec![b'x'; 960_000]);
+    until("the spool is nearly full", || larder.counter("fill_spool_bytes") > 900_000);
+    let answer = larder.client().request("POST", "/", "Content-Type: a/b\r\n", &"x".repeat(300_000));
+    assert_eq!((200, true), (answer.status, answer.text().starts_with("300000 ")), "{answer:?}");
+    assert_eq!(503, upload(&mut larder.client(), 1, || ()).status);
+    slow.send(vec![b'x'; 40_000]);
+    assert!(slow.read_for("POST").text().starts_with("1000000 "));
 }
 
 /// The device of the spool is full: the upload is refused and reaches no script, smaller ones go on, and the spool is used again later.
