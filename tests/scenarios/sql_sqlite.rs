@@ -501,5 +501,9 @@ fn a_statement_that_is_given_up_keeps_its_place_until_its_thread_ends() {
         given_up += usize::from(run(long).text().contains("every connection to the database was in use"));
     }
     assert!(given_up > 0, "there is no second thread beside it");
+    // Longer values would take minutes.
+    let longer = "select length(zeroblob(1100000))";
+    until("the thread has ended", || !run(longer).text().contains("in use"));
+    assert!(run(longer).text().contains("too big"), "{}", run(longer).text());
     assert!(threads(&larder) <= 2, "{}", threads(&larder));
 }

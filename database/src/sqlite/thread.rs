@@ -28,9 +28,9 @@ const LOOK: i32 = 2_000;
 /// The most prepared statements of a connection.
 const MOST_STATEMENTS: usize = 64;
 
-/// The bounds of the most bytes of a value in a statement of a request, whatever the limit of its result: functions such as `instr` are not
-/// interrupted, and compare as many bytes as the product of two lengths.
-const VALUE: [i32; 2] = [1 << 20, 16 << 20];
+/// The most bytes of a value in a statement of a request: functions such as `instr` are not interrupted, and compare as many bytes as the
+/// product of two lengths, which takes seconds here, and took hours with 16 MiB.
+const VALUE: i32 = 1 << 20;
 /// The most bytes of a pattern of `LIKE` in such a statement.
 const PATTERN: i32 = 1000;
 
@@ -280,8 +280,7 @@ fn begin<'c>(
     connection.busy_timeout(Duration::from_millis(most.min(i32::MAX as u64)))?;
     if statement.text == SqlText::OfRequest {
         // Its memory. The connection carries no other statement.
-        let most = i32::try_from(statement.max_bytes).unwrap_or(i32::MAX);
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, most.clamp(VALUE[0], VALUE[1]))?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE)?;
         // A comparison of patterns is not interrupted.
         connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN)?;
     }
