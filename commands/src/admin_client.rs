@@ -321,7 +321,7 @@ fn own_token(admin: &Listen) -> Result<Token, String> {
             let here = || PLACES.iter().map(Path::new).find(|it| it.exists());
             let config = CONFIGURATION.get().map(PathBuf::as_path).or_else(here);
             let config = config.and_then(|it| Config::load(it, &[]).ok());
-            token::of_client(config.and_then(|it| it.admin.token_file).as_deref())
+            token::of_client(config.and_then(|it| it.admin.token_file).as_deref(), None)
         }
     };
     *last = Some((admin.clone(), token.clone()));

@@ -57,26 +57,22 @@ impl RunFileEntry {
     /// # Errors
     /// One sentence: there is none, or it cannot be read.
     pub fn token(&self) -> Result<Token, String> {
-        self.check_owner(rustix::process::geteuid().as_raw(), token::is_given())?;
-        token::of_client(self.token_file.as_deref())
+        if self.token_file.is_none() {
+            self.check_user(rustix::process::geteuid().as_raw(), token::is_given())?;
+        }
+        token::of_client(self.token_file.as_deref(), self.token_file.as_ref().map(|_| self.owner))
     }
 
-    /// A service could name a file of root, or none, and make root send the content of its own.
-    fn check_owner(&self, own: u32, is_given: bool) -> Result<(), String> {
-        let Some(file) = &self.token_file else {
-            let message = || {
-                format!(
-                    "The larder of user {} names no token file, and the token of this user is for no other larder; set {} to its token.",
-                    self.owner,
-                    token::VARIABLE
-                )
-            };
-            return if self.owner == own || is_given { Ok(()) } else { Err(message()) };
-        };
-        match std::fs::metadata(file).map_or(self.owner, |it| it.uid()) == self.owner {
-            true => Ok(()),
-            false => Err(format!("{} is not of the user who runs larder.", file.display())),
+    /// A service could name no file, and make root send the content of its own.
+    fn check_user(&self, own: u32, is_given: bool) -> Result<(), String> {
+        if self.owner == own || is_given {
+            return Ok(());
         }
+        Err(format!(
+            "The larder of user {} names no token file, and the token of this user is for no other larder; set {} to its token.",
+            self.owner,
+            token::VARIABLE
+        ))
     }
 }
 
@@ -253,13 +249,36 @@ mod tests {
     fn no_token_of_this_user_goes_to_the_larder_of_another() {
         let admin = vec![address::listen("127.0.0.1:9").unwrap()];
         let (serves, configuration) = (Vec::new(), None);
-        let mut it = RunFileEntry { admin, serves, configuration, token_file: None, owner: 7 };
-        assert_eq!(Ok(()), it.check_owner(7, false));
-        assert_eq!(Ok(()), it.check_owner(0, true), "the operator has set it");
-        let why = it.check_owner(0, false).unwrap_err();
+        let it = RunFileEntry { admin, serves, configuration, token_file: None, owner: 7 };
+        assert_eq!(Ok(()), it.check_user(7, false));
+        assert_eq!(Ok(()), it.check_user(0, true), "the operator has set it");
+        let why = it.check_user(0, false).unwrap_err();
         assert!(why.contains("user 7 names no token file"), "{why}");
-        it.token_file = Some("/dev/null".into());
-        assert!(it.check_owner(0, false).unwrap_err().contains("not of the user who runs larder"));
+    }
+
+    /// Root may read every file, so a service could name one of root.
+    #[test]
+    fn a_token_file_of_another_user_than_the_server_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        std::fs::write(&file, "k".repeat(32)).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let own = file.metadata().unwrap().uid();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let token = |place: &Path, owner| {
+            let admin = vec![address::listen("127.0.0.1:9").unwrap()];
+            let (serves, configuration, token_file) = (Vec::new(), None, Some(place.to_owned()));
+            RunFileEntry { admin, serves, configuration, token_file, owner }.token()
+        };
+        for place in [&file, &link] {
+            assert!(token(place, own).unwrap().is(&"k".repeat(32)));
+            // Another user than root reads only files of its own.
+            if own == 0 {
+                let why = token(place, 7).unwrap_err();
+                assert!(why.contains("belongs to user 0, but larder runs as user 7"), "{why}");
+            }
+        }
     }
 
     #[test]

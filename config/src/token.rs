@@ -146,11 +146,12 @@ pub fn is_given() -> bool {
     given().is_some()
 }
 
-/// The token of a client: from the variable, otherwise from the configured file, or the default place.
+/// The token of a client: from the variable, otherwise from the configured file, or the default place. For root the file may belong to
+/// any user, or, if `owner` is given, to that user alone, so that a run file cannot name a file of root.
 ///
 /// # Errors
 /// One sentence: there is none, or it cannot be read.
-pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
+pub fn of_client(file: Option<&Path>, owner: Option<u32>) -> Result<Token, String> {
     if let Some(text) = given() {
         return Token::read(&text.to_string_lossy()).map_err(|it| format!("{VARIABLE}: {it}."));
     }
@@ -161,8 +162,7 @@ pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
     };
     let place = place.ok_or_else(|| format!("Neither HOME nor {VARIABLE} is set."))?;
     // Root may read everything: a service with a user of its own has its own file.
-    let reader = if root { TokenReader::Anybody } else { TokenReader::Owner };
-    match look(&place, reader) {
+    match look(&place, if root { owner } else { Some(this_user()) }) {
         Ok(Some(token)) => Ok(token),
         Ok(None) => Err(format!("{} does not exist.", place.display())),
         Err(NotKept::Refused(sentence)) => Err(sentence),
@@ -177,7 +177,7 @@ pub fn present(file: Option<&Path>) -> Option<Token> {
         return Token::read(&text.to_string_lossy()).ok();
     }
     let default = || default_place(|it| std::env::var_os(it), rustix::process::geteuid().is_root());
-    look(&file.map(Path::to_owned).or_else(default)?, TokenReader::Owner).ok().flatten()
+    look(&file.map(Path::to_owned).or_else(default)?, Some(this_user())).ok().flatten()
 }
 
 /// The default file of the token: below the directory of systemd or XDG; root's is below /var/lib. Relative directories
@@ -226,18 +226,17 @@ enum NotKept {
     Impossible(String),
 }
 
-/// The accepted owner of a token's file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum TokenReader {
-    /// Only this user.
-    Owner,
-    /// Any user.
-    Anybody,
+/// The accepted owner of a token's file: this user, or any.
+type TokenOwner = Option<u32>;
+
+/// The user of this process.
+fn this_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// The token of a file; generated there if there is none. Of several concurrent writers, the first one's is used by all.
 fn keep(place: &Path) -> Result<Token, NotKept> {
-    if let Some(token) = look(place, TokenReader::Owner)? {
+    if let Some(token) = look(place, Some(this_user()))? {
         return Ok(token);
     }
     let cannot = |error: &std::io::Error| {
@@ -257,7 +256,7 @@ fn keep(place: &Path) -> Result<Token, NotKept> {
     match written {
         Ok(()) => Ok(token),
         // Another larder was faster: a link, unlike a rename, replaces no token.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => match look(place, TokenReader::Owner)? {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match look(place, Some(this_user()))? {
             Some(token) => Ok(token),
             None => Err(cannot(&error)),
         },
@@ -273,7 +272,7 @@ fn write(draft: &Path, token: &Token) -> std::io::Result<()> {
 }
 
 /// The token of a file; `None` without a file.
-fn look(place: &Path, reader: TokenReader) -> Result<Option<Token>, NotKept> {
+fn look(place: &Path, owner: TokenOwner) -> Result<Option<Token>, NotKept> {
     let shown = place.display();
     let cannot =
         |error: std::io::Error| NotKept::Impossible(format!("{shown} cannot be read: {}", plain(&error)));
@@ -313,10 +312,9 @@ fn look(place: &Path, reader: TokenReader) -> Result<Option<Token>, NotKept> {
              {shown}"
         )));
     }
-    let own = rustix::process::geteuid().as_raw();
-    if about.uid() != own && reader == TokenReader::Owner {
+    if let Some(owner) = owner.filter(|it| *it != about.uid()) {
         return Err(NotKept::Refused(format!(
-            "The admin token file {shown} belongs to user {}, but larder runs as user {own}; remove it, or set \
+            "The admin token file {shown} belongs to user {}, but larder runs as user {owner}; remove it, or set \
              admin.token_file to another file.",
             about.uid()
         )));
@@ -414,7 +412,7 @@ mod tests {
         std::fs::write(&place, format!("  {}\n", "k".repeat(32))).unwrap();
         assert!(keep(&place).unwrap().is(&"k".repeat(32)));
         assert!(matches!(keep(&folder.path().join("admin-token/x")), Err(NotKept::Impossible(_))));
-        assert!(matches!(look(folder.path(), TokenReader::Owner), Err(NotKept::Refused(_))));
+        assert!(matches!(look(folder.path(), Some(this_user())), Err(NotKept::Refused(_))));
     }
 
     #[test]
@@ -426,7 +424,7 @@ mod tests {
             place
         };
         let check = |place: &Path, expect: &str| {
-            for found in [keep(place).err(), look(place, TokenReader::Anybody).err()] {
+            for found in [keep(place).err(), look(place, None).err()] {
                 let Some(NotKept::Refused(sentence)) = found else { panic!("{place:?}: {found:?}") };
                 assert!(sentence.contains(expect), "{sentence}");
             }
