@@ -34,6 +34,7 @@ use larder_stdx::error::plain;
 use larder_transport::listener::{ListeningSocket, SocketHandle};
 use larder_worker::thread::{self as worker, WorkerLocal, WorkerShared};
 use std::cell::RefCell;
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -329,7 +330,8 @@ impl Opened {
         running.write_run_file();
         let certificate =
             running.certificates.borrow().as_ref().map_or_else(String::new, tls::CertificateStore::identity);
-        let way_in = AccessUrls { link: access.page_with_link(), kept: &running.kept };
+        let link = std::io::stdout().is_terminal().then(|| access.page_with_link()).flatten();
+        let way_in = AccessUrls { link, kept: &running.kept };
         started::announce(&public, &certificate, &sockets.admin, &way_in, after);
         let (admin, predecessor) = (sockets.admin, None);
         Ok(Started { running, purge_worker, nodes, threads, admin, access, audit, inbox, predecessor })

@@ -60,20 +60,20 @@ pub fn write_run_file(
 
 /// The way to log in to the admin.
 pub struct AccessUrls<'a> {
-    /// A login link for a browser.
+    /// A login link for a browser, if a terminal shows it.
     pub link: Option<String>,
     /// The place of the token.
     pub kept: &'a TokenPlace,
 }
 
 impl AccessUrls<'_> {
-    /// The output at the start: a link for a browser. If the token is in no file, standard error has the remedy; the
-    /// token itself is never printed, as other users may read the output of a service.
+    /// The output at the start: a link for a browser on a terminal. Other users may read the output of a service, and logs keep it:
+    /// there is no link in it, and never the token. If that is in no file, standard error has the remedy.
     fn sentence(&self) -> String {
-        let mut text = String::new();
-        if let Some(link) = &self.link {
-            text.push_str(&format!("log in at {link} (once, within 10 minutes)\n"));
-        }
+        let text = match &self.link {
+            Some(link) => format!("log in at {link} (once, within 10 minutes)\n"),
+            None => "\"larder login\" prints a link to log in\n".to_owned(),
+        };
         if let TokenPlace::Nowhere(why) = self.kept {
             use std::io::Write;
             let _ = writeln!(

@@ -1,6 +1,6 @@
 // The programs that the tests of the page need: an origin, the real larder in front of it, and clients that ask it. All of
 // them listen on free ports of 127.0.0.1, and end with `stop`.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
@@ -132,13 +132,14 @@ export async function run(folder, file, more = {}) {
   try {
     await until('larder says where it listens', () => {
       if (gone) throw new Error(`larder ended at its start:\n${said}`);
-      return find(/listening on (http:\S+)/) && find(/(http:\S+#login=\S+)/);
+      return find(/listening on (http:\S+)/) && find(/prints a (link)/);
     });
   } catch (error) {
     await stop();
     throw new Error(`${error.message}\n${said}`);
   }
-  return { child, stop, site: find(/listening on (http:\S+)/), link: find(/(http:\S+#login=\S+)/) };
+  const link = execFileSync(BINARY, ['login'], { cwd: folder, env, encoding: 'utf8' }).trim();
+  return { child, stop, site: find(/listening on (http:\S+)/), link };
 }
 
 /**

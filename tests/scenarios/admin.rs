@@ -2,9 +2,11 @@
 //! a public listener.
 
 use crate::harness::command::run;
-use crate::harness::server::{Setup, TOKEN};
+use crate::harness::server::{Setup, TOKEN, binary};
 use crate::harness::{Client, Larder, Origin, Response, until};
 use serde_json::Value;
+use std::io::BufRead as _;
+use std::os::fd::FromRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 fn page() -> Origin {
@@ -36,13 +38,40 @@ fn json(response: &Response) -> Value {
     serde_json::from_slice(&response.body).unwrap_or_else(|it| panic!("{it}: {response:?}"))
 }
 
-/// The login link in the output of the start: only the code.
+/// The login link of `larder login`: only the code.
 fn printed_code(larder: &Larder) -> String {
-    until("the link is printed", || larder.printed().contains("/#login="));
-    let text = larder.printed();
-    let at = text.find("/#login=").unwrap();
-    assert!(text[..at].ends_with(&format!("log in at http://{}", larder.admin)), "{text}");
-    text[at + 8..].split_whitespace().next().unwrap().to_owned()
+    let admin = larder.admin.to_string();
+    let output = run(larder.folder.path(), &["login", "--admin", &admin]);
+    assert_eq!(0, output.code, "{output:?}");
+    output.out.trim().strip_prefix(&format!("http://{admin}/#login=")).unwrap().to_owned()
+}
+
+/// Standard output may be a log, which others read; a terminal is not.
+#[test]
+fn the_start_prints_a_login_link_on_a_terminal_alone() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    until("it has started", || larder.printed().contains("\"larder login\" prints a link to log in"));
+    assert!(!larder.printed().contains("#login="), "{}", larder.printed());
+    let (mut ours, mut theirs) = (-1, -1);
+    let none = std::ptr::null_mut();
+    // SAFETY: both descriptors are written during the call, and belong to nothing else after it.
+    let (ours, theirs) = unsafe {
+        assert_eq!(0, libc::openpty(&raw mut ours, &raw mut theirs, none, none.cast(), none.cast()));
+        (std::fs::File::from_raw_fd(ours), std::fs::File::from_raw_fd(theirs))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(binary());
+    command
+        .args(["serve", ".", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+        .current_dir(folder.path());
+    command.env_remove("LARDER_ADMIN_TOKEN").env("XDG_STATE_HOME", folder.path());
+    let mut child = command.env("XDG_RUNTIME_DIR", folder.path()).stdout(theirs).spawn().unwrap();
+    let lines = std::io::BufReader::new(ours).lines();
+    let found = lines.map_while(Result::ok).find(|it| it.contains("login"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(found.as_ref().is_some_and(|it| it.contains("/#login=")), "{found:?}");
 }
 
 fn login(larder: &Larder, code: &str) -> Response {
@@ -238,12 +267,9 @@ fn a_login_link_works_once_and_for_ten_minutes() {
     let again = login(&larder, &code);
     assert_eq!((403, true), (again.status, again.text().contains("already used")), "{again:?}");
 
-    let admin = larder.admin.to_string();
-    let output = run(larder.folder.path(), &["login", "--admin", &admin]);
-    assert_eq!(0, output.code, "{output:?}");
-    let code = output.out.trim().strip_prefix(&format!("http://{admin}/#login=")).unwrap();
+    let code = printed_code(&larder);
     larder.advance(601);
-    assert_eq!(403, login(&larder, code).status, "it is over ten minutes old");
+    assert_eq!(403, login(&larder, &code).status, "it is over ten minutes old");
     assert_eq!(200, fetch(&larder, "GET /cache/stats", &[&shown], "").status, "the session lasts");
 
     assert_eq!(200, fetch(&larder, "POST /api/v1/logout", &[&shown], "").status);
