@@ -185,6 +185,7 @@ counters! {
     proxy_timeout: Limit, "Connections closed because the PROXY protocol header took longer than `limits.head_timeout`.";
     head_too_large: Limit, "Requests rejected with 431: the head exceeded `limits.head_size`, or had too many fields.";
     target_too_long: Limit, "Requests rejected with 414: the target exceeded `limits.target_size`.";
+    unread_bodies: Limit, "HTTP/2 and HTTP/3 requests whose streams were reset because more than 16 MiB of request bodies were in the memory of the worker.";
     body_too_large: Limit, "Requests rejected with 413: the body exceeded `body_size` of its route, or `limits.body_size`.";
     traces: Count, "Requests traced (`site.route.trace`).";
     traces_overwritten: Limit, "Traces overwritten by newer ones before they were read.";

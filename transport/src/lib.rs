@@ -25,6 +25,7 @@ mod streams;
 mod synthetic;
 pub mod tls;
 mod transfer_rate;
+mod unread_bytes;
 pub mod worker;
 
 pub use alternative::AlternativeService;

@@ -6,6 +6,7 @@ use crate::outbox::Outbox;
 use crate::tls::ServerTls;
 use crate::tls::session::TlsBuffers;
 use crate::transfer_rate::TransferRate;
+use crate::unread_bytes::UnreadSum;
 use larder_counters::Counters;
 use larder_semantics::network::Peers;
 use larder_semantics::scheme::Scheme;
@@ -123,6 +124,8 @@ pub struct TransportWorker {
     pub(crate) input: RefCell<Vec<u8>>,
     /// The buffer for HTTP/2 field sections.
     pub(crate) section: RefCell<Section>,
+    /// The received bytes of bodies that nothing has read yet, over HTTP/2 and HTTP/3.
+    pub(crate) unread: UnreadSum,
     pub(crate) output: Cell<Option<Box<Outbox>>>,
     /// Received sealed bytes, and the buffers for opening and sealing: empty without TLS.
     pub(crate) sealed: RefCell<Vec<u8>>,
@@ -249,6 +252,7 @@ impl TransportWorker {
             proxies: RefCell::default(),
             input: RefCell::default(),
             section: RefCell::default(),
+            unread: UnreadSum::default(),
             output: Cell::new(None),
             sealed: RefCell::default(),
             seals: RefCell::default(),

@@ -6,7 +6,7 @@ use crate::harness::http2::{
     WINDOW_UPDATE, block, frame, request,
 };
 use crate::harness::origin::Script;
-use crate::harness::{Larder, Origin};
+use crate::harness::{Larder, Origin, until};
 
 const CALM: u32 = 11;
 const MEBIBYTE: u64 = 1 << 20;
@@ -116,13 +116,10 @@ fn settings() {
 #[test]
 fn settings_that_change_the_window_of_many_streams() {
     let head = block(&request("GET", "/slow", &[]));
-    let windows: Vec<u8> = (0..2730u32)
-        .flat_map(|it| [&[0, 4][..], &(65_535 - it % 2).to_be_bytes()].concat())
-        .collect();
+    let windows: Vec<u8> =
+        (0..2730u32).flat_map(|it| [&[0, 4][..], &(65_535 - it % 2).to_be_bytes()].concat()).collect();
     check_connections(30, |round| match round {
-        0 => (0..100)
-            .flat_map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it * 2 + 1, &head))
-            .collect(),
+        0 => (0..100).flat_map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it * 2 + 1, &head)).collect(),
         _ => frame(SETTINGS, 0, 0, &windows),
     });
 }
@@ -155,6 +152,36 @@ fn padding_without_a_byte() {
             _ => frame(DATA, PADDED, 1, &padding).repeat(100),
         });
     }
+}
+
+/// Bodies of requests that wait for their origin: 120 KB each, with eight streams of a hundred connections.
+#[test]
+fn bodies_that_wait_for_the_origin() {
+    let origin = Origin::scripted(|it| match it.target() {
+        "/kept" => vec![Script::Send(
+            b"HTTP/1.1 200 OK\r\nCache-Control: max-age=6000\r\nContent-Length: 4\r\n\r\nkept".to_vec(),
+        )],
+        _ => vec![],
+    });
+    let larder = Larder::configured(format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+         proxy = {{ to = [\"{}\"], connections = 1, queue = 2000, queue_timeout = \"10m\" }}\n",
+        origin.url()
+    ));
+    assert_eq!("kept", larder.get("/kept").text());
+    let before = larder.resident();
+    let head = block(&request("POST", "/slow", &[]));
+    let mut clients: Vec<_> = (0..100).map(|_| Http2::connect(&larder)).collect();
+    for it in &mut clients {
+        for id in (0..8).map(|it| it * 2 + 1) {
+            it.send(frame(HEADERS, END_HEADERS, id, &head));
+            it.send(frame(DATA, 0, id, &[b'x'; 15_000]).repeat(8));
+        }
+    }
+    until("the last bodies are refused", || larder.counter("unread_bodies") > 300);
+    let grown = larder.resident().saturating_sub(before);
+    assert!(grown < 64 * MEBIBYTE, "{grown} bytes more");
+    assert_eq!("kept", Http2::connect(&larder).get("/kept").text());
 }
 
 /// A field of 4,000 bytes that is remembered once and named 16,000 times.

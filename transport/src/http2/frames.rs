@@ -189,6 +189,15 @@ impl<H: Handler> FrameBatch<'_, H> {
             self.return_credit(flow);
             return self.frame_of_ended(&stream);
         }
+        if stream.body.borrow().is_refused_with(data.len()) {
+            self.connection.link.worker.counters.unread_bodies.add(1);
+            self.return_credit(flow);
+            let code = match stream.body.borrow().is_unread() {
+                true => ErrorCode::RefusedStream,
+                false => ErrorCode::EnhanceYourCalm,
+            };
+            return self.reset(id, code, ClientGone::Closed);
+        }
         match self.take_data(&stream, data, flow, end_stream) {
             Ok(()) => Ok(()),
             Err(code) => {
@@ -231,7 +240,7 @@ impl<H: Handler> FrameBatch<'_, H> {
             unused = flow;
         } else if let Some(room) = body.remaining_limit.checked_sub(length) {
             body.remaining_limit = room;
-            body.bytes.extend_from_slice(data);
+            body.bytes.extend(data);
         } else {
             self.connection.link.worker.counters.body_too_large.add(1);
             body.refused = Some(ClientGone::TooLarge);
@@ -369,7 +378,14 @@ impl<H: Handler> FrameBatch<'_, H> {
         let room = worker.limits().body_size;
         let is_head = head.method == "HEAD";
         let credit = i64::from(STREAM_WINDOW);
-        let stream = Rc::new(ClientStream::new(id, self.state.first_window, credit, Some(&request), room));
+        let stream = Rc::new(ClientStream::new(
+            id,
+            self.state.first_window,
+            credit,
+            Some(&request),
+            room,
+            &worker.unread,
+        ));
         stream.body.borrow_mut().is_whole |= end_stream;
         self.state.streams.insert(id, stream.clone());
         self.connection.link.watched.reserve_descriptor();
@@ -409,7 +425,7 @@ impl<H: Handler> FrameBatch<'_, H> {
         }
         let Some(rest) = rest else { return };
         let window = state.first_window - sent.cast_signed();
-        let stream = Rc::new(ClientStream::new(id, window, 0, None, 0));
+        let stream = Rc::new(ClientStream::new(id, window, 0, None, 0, &self.connection.link.worker.unread));
         stream.push(rest);
         *stream.end.borrow_mut() = StreamEnd::Last;
         state.streams.insert(id, stream.clone());

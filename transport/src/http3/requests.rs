@@ -276,6 +276,15 @@ impl Http3Connection {
         let stream = self.state.borrow().streams.get(&index).cloned();
         let Some(stream) = stream.filter(|it| it.gone.get().is_none()) else { return Ok(()) };
         let length = data.len() as u64;
+        if stream.body.borrow().is_refused_with(data.len()) {
+            self.worker.counters.unread_bodies.add(1);
+            let error = match stream.body.borrow().is_unread() {
+                true => Http3Error::RequestRejected,
+                false => Http3Error::ExcessiveLoad,
+            };
+            self.end_stream(index, error, ClientGone::Closed);
+            return self.count_flood(FloodKind::Reset);
+        }
         {
             let body = &mut *stream.body.borrow_mut();
             body.received += length;
@@ -290,7 +299,7 @@ impl Http3Connection {
             } else if body.refused.is_some() {
             } else if let Some(room) = body.remaining_limit.checked_sub(length) {
                 body.remaining_limit = room;
-                body.bytes.extend_from_slice(data);
+                body.bytes.extend(data);
             } else {
                 self.worker.counters.body_too_large.add(1);
                 body.refused = Some(ClientGone::TooLarge);
@@ -405,7 +414,8 @@ impl Http3Connection {
         let is_head = head.method == "HEAD";
         let room = self.worker.limits().body_size;
         let credit = i64::from(STREAM_WINDOW);
-        let stream = Rc::new(ClientStream::new(index, i64::MAX, credit, Some(&request), room));
+        let stream =
+            Rc::new(ClientStream::new(index, i64::MAX, credit, Some(&request), room, &self.worker.unread));
         stream.body.borrow_mut().is_whole |= behind == HeadFollowedBy::End;
         self.state.borrow_mut().streams.insert(index, stream.clone());
         let handler = handler.clone();
@@ -439,7 +449,7 @@ impl Http3Connection {
         self.answer(index, out.text(), rest.is_none());
         out.text().clear();
         let Some(rest) = rest else { return };
-        let stream = Rc::new(ClientStream::new(index, i64::MAX, 0, None, 0));
+        let stream = Rc::new(ClientStream::new(index, i64::MAX, 0, None, 0, &self.worker.unread));
         stream.push(rest);
         *stream.end.borrow_mut() = StreamEnd::Last;
         let mut state = self.state.borrow_mut();

@@ -82,7 +82,7 @@ impl StreamRequestBody {
             }
             match body.refused {
                 Some(why) => return Err(why),
-                None => Some(std::mem::take(&mut body.bytes)).filter(|it| !it.is_empty()).map(Bytes::from),
+                None => body.bytes.take(),
             }
         };
         if let Some(part) = &part {

@@ -4,6 +4,7 @@ use super::STREAM_WINDOW;
 use crate::body::BodyPiece;
 use crate::client_socket::ClientGone;
 use crate::transfer_rate::TransferRate;
+use crate::unread_bytes::{UnreadBytes, UnreadSum};
 use crate::worker::TransferLimits;
 use larder_semantics::field::FieldList;
 use larder_wire::message::{Framing, Request};
@@ -59,7 +60,7 @@ pub(crate) enum StreamEnd {
 
 /// The body of the request, as it arrives.
 pub(crate) struct IncomingBody {
-    pub bytes: Vec<u8>,
+    pub bytes: UnreadBytes,
     /// Bytes received so far, read or not.
     pub received: u64,
     /// Remaining bytes, if the length was announced.
@@ -79,6 +80,18 @@ pub(crate) struct IncomingBody {
 }
 
 impl IncomingBody {
+    /// Whether it is refused with this number of bytes more, since too many are in memory. One that had more than its first credit is being read, and
+    /// continues.
+    pub fn is_refused_with(&self, more: usize) -> bool {
+        let begins = self.received + more as u64 <= u64::from(STREAM_WINDOW);
+        begins && self.refused.is_none() && self.bytes.is_too_much(more)
+    }
+
+    /// Whether nothing of it was read, so that nothing was processed.
+    pub fn is_unread(&self) -> bool {
+        self.received == self.bytes.len() as u64
+    }
+
     /// Records `bytes` of the stream's window that were used and are free again; returns the credit to send now, if it is
     /// worth a frame.
     pub fn credit_due(&mut self, bytes: u32) -> Option<u32> {
@@ -93,12 +106,19 @@ impl IncomingBody {
 }
 
 impl ClientStream {
-    /// `window` is the number of bytes that may be sent, `credit` the number that may be received.
-    pub fn new(id: u32, window: i64, credit: i64, request: Option<&Request>, room: u64) -> Self {
+    /// `window` is the number of bytes that may be sent, `credit` the number that may be received; `room` is the limit of the body.
+    pub fn new(
+        id: u32,
+        window: i64,
+        credit: i64,
+        request: Option<&Request>,
+        room: u64,
+        unread: &UnreadSum,
+    ) -> Self {
         let framing = request.map_or(Framing::Empty, |it| it.framing);
         let is_tunnel = request.is_some_and(|it| it.protocol.is_some());
         let body = IncomingBody {
-            bytes: Vec::new(),
+            bytes: UnreadBytes::new(unread),
             received: 0,
             remaining: match framing {
                 Framing::Length(length) => Some(length),
@@ -196,8 +216,8 @@ impl ClientStream {
 
     /// The number of received, unread bytes, which are discarded.
     pub fn take_unread(&self) -> u32 {
-        let unread = std::mem::take(&mut self.body.borrow_mut().bytes);
-        u32::try_from(unread.len()).unwrap_or(u32::MAX)
+        let unread = self.body.borrow_mut().bytes.take();
+        unread.map_or(0, |it| u32::try_from(it.len()).unwrap_or(u32::MAX))
     }
 
     pub fn push(&self, piece: BodyPiece) {

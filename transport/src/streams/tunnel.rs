@@ -38,8 +38,8 @@ impl StreamTunnel {
                 return Poll::Ready(Err(gone));
             }
             let body = &mut *stream.body.borrow_mut();
-            if !body.bytes.is_empty() {
-                return Poll::Ready(Ok(Some(std::mem::take(&mut body.bytes))));
+            if let Some(bytes) = body.bytes.take() {
+                return Poll::Ready(Ok(Some(bytes)));
             }
             if body.is_whole {
                 return Poll::Ready(Ok(None));
@@ -51,7 +51,7 @@ impl StreamTunnel {
         if let Some(bytes) = &bytes {
             self.connection.give_credit(stream, bytes.len());
         }
-        Ok(bytes.map(Bytes::from))
+        Ok(bytes)
     }
 
     /// Done when all of them are in frames that are being written.
