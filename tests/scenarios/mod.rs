@@ -29,6 +29,7 @@ mod coding;
 mod compared_with_nginx;
 mod conditionals;
 mod configuring;
+mod cookbook;
 mod counting;
 mod countries;
 mod crowds;

@@ -1,6 +1,6 @@
-//! The files of the package, the archive, the container, the Ansible role, the Chef cookbook and the monitoring: configurations are valid, the
-//! unit starts and reloads as the program does, the installer repeats and removes what it does, role and cookbook write the same file, and
-//! rules and dashboard name metrics that there are. A static build and a real container are not here: they take minutes.
+//! The files of the package, the archive, the container and the monitoring: configurations are valid, the unit starts and reloads as the
+//! program does, the installer repeats and removes what it does, and rules and dashboard name metrics that there are. Not here: the Ansible
+//! role and the Chef cookbook (`cookbook.rs`); a static build and a real container, which take minutes.
 
 use crate::harness::command::run;
 use crate::harness::{Larder, Origin};
@@ -9,12 +9,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn packaging() -> PathBuf {
+pub fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging").canonicalize().unwrap()
 }
 
 /// The output of a program that succeeds.
-fn output(command: &mut Command) -> String {
+pub fn output(command: &mut Command) -> String {
     let it = command.output().unwrap();
     let [out, err] = [&it.stdout, &it.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
     assert!(it.status.success(), "{command:?}: {out}{err}");
@@ -79,77 +79,6 @@ fn the_socket_unit_opens_the_addresses_of_the_configuration() {
     let opened: Vec<_> = unit.lines().filter_map(|it| it.strip_prefix("ListenStream=")).collect();
     let listen = configuration.lines().find_map(|it| it.strip_prefix("listen = ")).unwrap();
     assert_eq!(listen, format!("{opened:?}"));
-}
-
-/// Settings of every kind: values, tables, arrays of tables, and keys and strings that need quotes.
-const SETTINGS: &str = r#"
-larder_settings:
-  listen: ["127.0.0.1:0"]
-  workers: 2
-  admin: { listen: "127.0.0.1:0" }
-  cache:
-    ram: { size: 64MiB }
-  database:
-    - { name: shop, url: "sqlite:///tmp/shop.db" }
-larder_sites:
-  - hosts: [www.example.com, "*.shop.test"]
-    response_headers: { set: { "X-Shop": 'said "yes" \ to ünï', "Odd.Name": 1x } }
-    route:
-      - path: /old/*
-        redirect: { to: "/new/{1}", status: 308 }
-      - path: /*
-        proxy: { to: ["http://127.0.0.1:8000"] }
-        cache: { default_ttl: 60s, private_cookies: [], rule: [{ when: "status == 404", ttl: 10s }] }
-"#;
-
-#[test]
-fn the_role_and_the_cookbook_write_the_same_valid_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    std::fs::write(at("settings.yml"), SETTINGS).unwrap();
-    let role = packaging().join("ansible");
-    let template = format!(
-        "src={} dest={} validate='{} check -c %s'",
-        role.join("templates/larder.toml.j2").display(),
-        at("role.toml").display(),
-        env!("CARGO_BIN_EXE_larder"),
-    );
-    for expect in ["CHANGED", "SUCCESS"] {
-        let mut ansible = Command::new("ansible");
-        ansible.args([
-            "localhost",
-            "-c",
-            "local",
-            "-i",
-            "localhost,",
-            "-m",
-            "ansible.builtin.template",
-            "-a",
-            &template,
-        ]);
-        ansible.arg("-e").arg(format!("@{}", role.join("defaults/main.yml").display()));
-        ansible.arg("-e").arg(format!("@{}", at("settings.yml").display()));
-        ansible
-            .env("HOME", folder.path())
-            .env("ANSIBLE_REMOTE_TEMP", at("remote"))
-            .current_dir(folder.path());
-        let out = output(&mut ansible);
-        assert!(out.contains(&format!("localhost | {expect}")), "{out}");
-    }
-    let render = format!(
-        "require 'erb'; require 'yaml'; require '{0}/libraries/toml'
-         all = YAML.load_file('settings.yml'); @settings = all['larder_settings'].merge('site' => all['larder_sites'])
-         print ERB.new(File.read('{0}/templates/larder.toml.erb'), trim_mode: '-').result(binding)",
-        packaging().join("chef").display(),
-    );
-    let cookbook = output(Command::new("ruby").args(["-Ku", "-e", &render]).current_dir(folder.path()));
-    assert_eq!(cookbook, std::fs::read_to_string(at("role.toml")).unwrap());
-    for file in ["recipes/default.rb", "attributes/default.rb", "metadata.rb"] {
-        assert_eq!(
-            "Syntax OK\n",
-            output(Command::new("ruby").arg("-c").arg(packaging().join("chef").join(file)))
-        );
-    }
 }
 
 #[test]

@@ -1,10 +1,10 @@
-# Settings as TOML: in each table its values first, then the tables in it.
+# Settings as TOML: in each table its values first, then the tables in it. A key with nil is left out: it removes a default.
 require 'json'
 
 module Larder
   # The lines of the table `it`, whose name with a dot at its end is `path`.
   def self.toml(it, path = '')
-    tables, rest = it.partition { |_, inner| inner.respond_to?(:to_hash) }
+    tables, rest = it.compact.partition { |_, inner| inner.respond_to?(:to_hash) }
     arrays, values = rest.partition { |_, inner| inner.respond_to?(:to_ary) && inner.any? { |one| one.respond_to?(:to_hash) } }
     lines = values.map { |name, inner| "#{key(name)} = #{value(inner)}\n" }
     lines += tables.map { |name, inner| "\n[#{path}#{key(name)}]\n" + toml(inner, "#{path}#{key(name)}.") }

@@ -1,20 +1,20 @@
 # Installs larder, writes its configuration, and starts the service.
 larder = node['larder']
 
+# A newer file is an upgrade, and keeps the configuration; without an option dpkg asks, and fails without a terminal.
 if larder['deb']
+  package 'adduser'
+
   dpkg_package 'larder' do
     source larder['deb']
+    options '--force-confold'
+    action :upgrade
   end
 else
   package 'larder'
 end
 
-service 'larder' do
-  supports reload: true
-  action larder['service'] ? %i(enable start) : :nothing
-end
-
-sites = larder['sites'].values.compact
+sites = larder['sites'].to_h.values.compact
 sites = [{ 'hosts' => ['*'], 'route' => [{ 'path' => '/*', 'files' => { 'root' => '/usr/share/larder/www' } }] }] if sites.empty?
 
 # The file is checked before it replaces the one in force. A rejected file stays out.
@@ -26,4 +26,9 @@ template '/etc/larder/larder.toml' do
   verify 'larder check -c %{path}'
   sensitive true
   notifies :reload, 'service[larder]' if larder['service']
+end
+
+service 'larder' do
+  supports reload: true
+  action larder['service'] ? %i(enable start) : :nothing
 end
