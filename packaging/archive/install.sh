@@ -89,6 +89,15 @@ add_user() {
     fi
 }
 
+# The unit creates them at a start, too. `larder check` needs that of the access log.
+make_directories() {
+    for it in log lib cache; do
+        [ -d "$root/var/$it/larder" ] && continue
+        mkdir -p "$root/var/$it/larder"
+        [ -n "$root" ] || ! has_user || chown larder: "/var/$it/larder"
+    done
+}
+
 install_all() {
     "$here/larder" version >/dev/null || fail "the program of this archive does not run on this machine ($(uname -sm))"
     put 755 "$here/larder" "$program"
@@ -102,8 +111,9 @@ install_all() {
         sed "s|/usr/share/larder|$prefix/share/larder|" "$here/larder.toml" >"$work/larder.toml"
         put 644 "$work/larder.toml" "$root/etc/larder/larder.toml"
     fi
+    [ "$service" = no ] || [ -n "$root" ] || add_user
+    make_directories
     [ "$service" = yes ] || return 0
-    [ -n "$root" ] || add_user
     sed "s|/usr/bin/larder|$prefix/bin/larder|" "$here/larder.service" >"$work/larder.service"
     put 644 "$work/larder.service" "$unit"
     live || return 0

@@ -150,6 +150,7 @@ fn the_installer_of_the_archive_repeats_upgrades_and_removes() {
     let config = root.join("etc/larder/larder.toml");
     let text = std::fs::read_to_string(&config).unwrap();
     assert!(text.contains("\"/opt/larder/share/larder/www\""), "{text}");
+    assert!(root.join("var/log/larder").is_dir(), "larder check needs it");
     let first = files(&root);
     assert_eq!(9, first.len(), "{:?}", first.keys());
     install(&["--prefix", "/opt/larder"]);
@@ -163,7 +164,7 @@ fn the_installer_of_the_archive_repeats_upgrades_and_removes() {
     install(&["--uninstall", "--prefix", "/opt/larder"]);
     assert_eq!([config], *files(&root).into_keys().collect::<Vec<_>>());
     install(&["--uninstall", "--purge", "--prefix", "/opt/larder"]);
-    assert!(files(&root).is_empty());
+    assert!(files(&root).is_empty() && !root.join("var/log/larder").exists());
     for (arguments, expect) in [
         (&["--frobnicate"][..], "install.sh: unknown argument --frobnicate; --help lists them\n"),
         (&["--purge"], "install.sh: --purge requires --uninstall\n"),
