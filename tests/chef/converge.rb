@@ -1,4 +1,4 @@
-# Runs the cookbook as Chef does, with the resources that it uses and no others: the node's attributes, the recipe, then each resource in its
+# Runs the cookbook as Chef does, with the four resources that it uses: the node's attributes, the recipe, then each resource in its
 # order and the delayed notifications. dpkg, the templates and their checks are real, below ROOT; packages of apt and services are only
 # recorded there. This is not Chef, which Debian does not have: the actions follow the sources of its providers.
 # Usage: ruby converge.rb COOKBOOK NODE.json ROOT
@@ -23,7 +23,7 @@ def frozen(it)
   it.freeze
 end
 
-# What differs from the defaults replaces them: tables are merged, everything in them is not.
+# Own values replace defaults; tables are merged.
 def merged(default, own)
   default.merge(own) { |_, old, new| old.is_a?(Hash) && new.is_a?(Hash) ? merged(old, new) : new }
 end
@@ -135,7 +135,7 @@ class Template < Resource
   end
 end
 
-# What a recipe and a file of attributes are read in.
+# The names that a recipe and a file of attributes use.
 class Run
   attr_reader :default, :node
 
