@@ -1,6 +1,7 @@
 //! A real application on a real application server, neither of which knows of larder: `tests/apps/NAME.py` under gunicorn, which listens on
 //! a port and on a Unix socket, or `tests/apps/express/sessions.mjs` under Node.
 
+use super::origin::Behind;
 use super::{Client, until};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -38,7 +39,7 @@ pub struct Application {
     /// Where it listens as well.
     pub socket: PathBuf,
     child: Child,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Application {
@@ -47,10 +48,23 @@ impl Application {
     /// # Panics
     /// Naming the Debian packages, where Flask or gunicorn is missing.
     pub fn start(name: &str) -> Self {
+        Self::under_gunicorn(name, python_with("flask, gunicorn", "python3-flask and gunicorn"))
+    }
+
+    /// Starts `tests/apps/django_site.py`.
+    ///
+    /// # Panics
+    /// Naming the Debian packages, where Django or gunicorn is missing.
+    pub fn django() -> Self {
+        Self::under_gunicorn("django_site", python_with("django, gunicorn", "python3-django and gunicorn"))
+    }
+
+    fn under_gunicorn(name: &str, python: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("app.sock");
         let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps");
-        let mut child = Command::new(python_with("flask, gunicorn", "python3-flask and gunicorn"))
+        let mut child = Command::new(python)
+            .env("SITE_FOLDER", folder.path())
             .args(["-B", "-m", "gunicorn", "--workers", "1", "--threads", "8", "--graceful-timeout", "1"])
             .args(["--bind", "127.0.0.1:0", "--bind"])
             .arg(format!("unix:{}", socket.display()))
@@ -79,7 +93,7 @@ impl Application {
                 line.clear();
             }
         });
-        let it = Self { address, socket, child, _folder: folder };
+        let it = Self { address, socket, child, folder };
         until("the application answers", || it.direct().get("/count").status == 200);
         it
     }
@@ -105,7 +119,7 @@ impl Application {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().trim_start_matches("http://").parse();
         let address = address.unwrap_or_else(|_| panic!("Node ended at its start: {:?}", child.wait()));
-        let it = Self { address, socket: PathBuf::new(), child, _folder: folder };
+        let it = Self { address, socket: PathBuf::new(), child, folder };
         until("the application answers", || it.direct().get("/count").status == 200);
         it
     }
@@ -123,6 +137,11 @@ impl Application {
         }
     }
 
+    /// The folder of its database and files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// A connection to it that goes past larder.
     pub fn direct(&self) -> Client {
         Client::connect(self.address)
@@ -133,6 +152,12 @@ impl Application {
         let text = self.direct().get("/count").text();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         value["seen"].as_u64().unwrap()
+    }
+}
+
+impl Behind for Application {
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 }
 

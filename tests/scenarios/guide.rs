@@ -2,8 +2,9 @@
 //! answers the requests that its page promises. A page without a test, or a test without a page, is a failure.
 
 use crate::harness::acme_ca::AcmeCa;
-use crate::harness::application::Gunicorn;
+use crate::harness::application::{Application, Gunicorn};
 use crate::harness::mmdb::{country, database};
+use crate::harness::origin::Behind;
 use crate::harness::php::PhpFpm;
 use crate::harness::postgres::Postgres;
 use crate::harness::secure::Authority;
@@ -85,7 +86,7 @@ impl Guide {
     }
 
     /// Starts larder; `origin` stands for every application of the page.
-    fn start(&self, origin: &Origin) -> Larder {
+    fn start(&self, origin: &impl Behind) -> Larder {
         let local = Regex::new(r"http://(127\.0\.0\.1|10\.0\.0\.\d+):[1-9]\d*").unwrap();
         let origins = local.find_iter(&self.config).count();
         let has_none = !self.config.contains("proxy") || self.config.contains("unix:");
@@ -307,7 +308,7 @@ fn checked(guide: &Guide, place: &str, keys: &str) -> String {
     guide.write("/srv/private/a", "private");
     guide.write_program("/srv/cgit/cgit.cgi", "#!/bin/sh\n");
     guide.write_program("/srv/cgi-bin/hello", "#!/bin/sh\n");
-    guide.write("/srv/redirects.csv", "/a /b\n");
+    guide.write("/srv/redirects.map", "/a /b\n");
     let lines: Vec<String> =
         keys.split('`').skip(1).step_by(2).map(|it| guide.local(&it.replace("\\|", "|"))).collect();
     let has = |names: &[&str]| lines.iter().any(|it| names.iter().any(|name| it.starts_with(name)));
@@ -762,17 +763,31 @@ fn wordpress(guide: Guide) {
     assert!(!get("/post/", "").is_hit());
 }
 
+/// The page with a real Django, whose `collectstatic` has written the files.
 fn django(guide: Guide) {
-    guide.write("/srv/site/static/app.css", &"body { color: red }\n".repeat(200));
+    let application = Application::django();
+    let site = guide.folder.path().join("srv/site");
+    std::fs::create_dir_all(site.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(application.folder(), &site).unwrap();
     guide.write("/srv/site/media/cat.jpg", "cat");
-    let larder = guide.start(&application());
-    let style = fetch(&larder, "GET", "example.com", "/static/app.css", "Accept-Encoding: gzip\r\n");
+    let larder = guide.start(&application);
+    let requests = application.requests();
+    let path = "/static/admin/css/base.css";
+    let style =
+        fetch(&larder, "GET", "example.com", path, "Accept-Encoding: gzip\r\nCookie: sessionid=a\r\n");
     assert_eq!((200, Some("gzip")), (style.status, style.field("content-encoding")));
     assert_eq!(Some("public, max-age=86400"), style.field("cache-control"));
     answers(&get(&larder, "/media/cat.jpg"), 200, "cat");
-    get(&larder, "/news/");
-    assert!(get(&larder, "/news/").is_hit());
-    assert!(!fetch(&larder, "GET", "example.com", "/news/", "Cookie: sessionid=a\r\n").is_hit());
+    assert_eq!(requests, application.requests(), "Django is asked for no file");
+    answers(&get(&larder, "/page/1"), 200, "for all");
+    let hit = fetch(&larder, "GET", "example.com", "/page/1", "Cookie: _ga=1\r\n");
+    assert!(hit.is_hit(), "{}", hit.cache());
+    assert!(!fetch(&larder, "GET", "example.com", "/page/1", "Cookie: sessionid=a\r\n").is_hit());
+    for path in ["/never/", "/never/"] {
+        assert!(!get(&larder, path).is_hit());
+    }
+    // By SECURE_PROXY_SSL_HEADER and the host of the client.
+    answers(&get(&larder, "/address/"), 200, "http://example.com/address/");
 }
 
 /// The page with a real uWSGI, by the settings that it prints, and a real gunicorn.

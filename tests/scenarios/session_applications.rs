@@ -2,6 +2,7 @@
 //! missing fields, any validators, and any failure of the origin. No cache setting is made.
 
 mod applications;
+mod django;
 mod real;
 mod tiers;
 mod warmed;

@@ -85,16 +85,6 @@ const HEADS: &[(&str, &str)] = &[
     ("flask", "Server: gunicorn\r\nVary: Cookie\r\n"),
     ("flask-silent", "Server: Werkzeug/3.0.3 Python/3.12.3\r\n"),
     (
-        "django",
-        "X-Frame-Options: DENY\r\nVary: Cookie\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: same-origin\r\n\
-         Cross-Origin-Opener-Policy: same-origin\r\n",
-    ),
-    (
-        "django-never-cache",
-        "Expires: Thu, 01 Jan 2015 00:00:00 GMT\r\n\
-         Cache-Control: max-age=0, no-cache, no-store, must-revalidate, private\r\nVary: Cookie\r\n",
-    ),
-    (
         "rails",
         "Cache-Control: max-age=0, private, must-revalidate\r\nX-Request-Id: 5d1\r\nX-Runtime: 0.002\r\n",
     ),

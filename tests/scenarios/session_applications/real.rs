@@ -1,11 +1,12 @@
-//! The same attacks on real applications: Flask with its sessions under gunicorn, and Express with express-session, each with its defaults.
+//! The same attacks on real applications: Flask with its sessions under gunicorn, and Express with express-session, each with its defaults. Django is in
+//! `django`.
 
 use crate::harness::application::Application;
 use crate::harness::{Larder, Response};
 
 const PAGES: [&str; 5] = ["/silent", "/tagged", "/dated", "/zero", "/file"];
 
-fn before(origin: &Application) -> Larder {
+pub fn before(origin: &Application) -> Larder {
     let origin = format!("http://{}", origin.address);
     Larder::command(&[
         "proxy",
@@ -19,8 +20,11 @@ fn before(origin: &Application) -> Larder {
     ])
 }
 
-/// A visitor's name and the field by which the application knows it.
-fn visitors(larder: &Larder) -> Vec<(&'static str, String)> {
+/// A visitor's name, and the header line by which the application knows the visitor.
+pub type Visitor = (&'static str, String);
+
+/// The visitors of the applications with `/login?name=`.
+fn visitors(larder: &Larder) -> Vec<Visitor> {
     let mut all = vec![("stranger", String::new())];
     for name in ["anna", "berta"] {
         let it = larder.client().get(&format!("/login?name={name}"));
@@ -33,7 +37,7 @@ fn visitors(larder: &Larder) -> Vec<(&'static str, String)> {
 }
 
 #[track_caller]
-fn is_own(it: &Response, name: &str, all: &[(&str, String)], what: &str) {
+fn is_own(it: &Response, name: &str, all: &[Visitor], what: &str) {
     let text = it.text();
     for (other, _) in all.iter().filter(|other| other.0 != name) {
         assert!(!text.contains(other), "{what}: {name} is shown {text:?}\n{it:?}");
@@ -42,10 +46,10 @@ fn is_own(it: &Response, name: &str, all: &[(&str, String)], what: &str) {
     assert!(!is_page || text.contains(name), "{what}: {name} is shown {text:?}\n{it:?}");
 }
 
-/// Everybody asks for every page, in every form, in the order given and twice.
-fn all_ask(larder: &Larder, all: &[(&'static str, String)], what: &str) {
+/// Every visitor requests every page, in every form, in the order given and twice.
+fn all_ask(larder: &Larder, pages: &[&str], all: &[Visitor], what: &str) {
     let mut client = larder.client();
-    for page in PAGES {
+    for page in pages {
         for (name, lines) in all.iter().chain(all) {
             let it = client.get_with(page, lines);
             is_own(&it, name, all, &format!("{what} {page}"));
@@ -67,35 +71,47 @@ fn all_ask(larder: &Larder, all: &[(&'static str, String)], what: &str) {
                 );
             }
             let head = client.request("HEAD", page, lines, "");
-            assert!(matches!(head.status, 200 | 500..=504), "{what} {page} {head:?}");
+            // 302: a page for users sends a stranger to the form of the login.
+            assert!(matches!(head.status, 200 | 302 | 500..=504), "{what} {page} {head:?}");
         }
     }
 }
 
-fn attack(mut application: Application) {
-    let larder = before(&application);
-    let mut all = visitors(&larder);
+/// All requests of `all_ask` before an application that is well, that fails with each of these, and that is down.
+pub fn attack(
+    mut application: Application,
+    larder: &Larder,
+    pages: &[&str],
+    mut all: Vec<Visitor>,
+    failures: &[u16],
+) {
     for _ in 0..2 {
-        all_ask(&larder, &all, "well");
-        for status in [500, 502, 503, 504] {
+        all_ask(larder, pages, &all, "well");
+        for status in failures {
             application.direct().get(&format!("/fail?status={status}"));
-            all_ask(&larder, &all, &status.to_string());
+            all_ask(larder, pages, &all, &status.to_string());
             application.direct().get("/fail");
         }
-        // The strangers last: others' pages would be theirs.
+        // The strangers last: pages of the visitors before would be theirs.
         all.reverse();
         larder.advance(100_000);
     }
     application.stop();
-    all_ask(&larder, &all, "refused");
+    all_ask(larder, pages, &all, "refused");
+}
+
+fn attack_sessions(application: Application) {
+    let larder = before(&application);
+    let all = visitors(&larder);
+    attack(application, &larder, &PAGES, all, &[500, 502, 503, 504]);
 }
 
 #[test]
 fn flask_shows_no_visitor_the_page_of_another() {
-    attack(Application::start("sessions"));
+    attack_sessions(Application::start("sessions"));
 }
 
 #[test]
 fn express_shows_no_visitor_the_page_of_another() {
-    attack(Application::express());
+    attack_sessions(Application::express());
 }
