@@ -29,8 +29,9 @@
 //! string, `\"` is a quote and `\\` a backslash; any other backslash is rejected, except in a pattern, where it is
 //! literal and need not be doubled. A pattern (`~`) is of the `regex` crate, over bytes, and matches anywhere unless it
 //! is anchored. A missing field, cookie or parameter, and the address of a client without one, is the empty text for every
-//! operator; of several lines any may match. An unknown number makes its test false, for every operator. A
-//! client is in a network, `client in "10.0.0.0/8"`, by its address; an IPv4 address that arrived over IPv6 counts as
+//! operator. Of several lines, cookies or parameters of one name any may make the condition true, with `!=`, `!~` and `!` as well: a condition and its
+//! negation may both hold. Where it admits, each has to (`holds_for_each`), since the application may read any of them. An unknown number makes
+//! its test false, for every operator. A client is in a network, `client in "10.0.0.0/8"`, by its address; an IPv4 address that arrived over IPv6 counts as
 //! IPv4.
 
 mod mistakes;
@@ -206,6 +207,15 @@ enum Match {
     Like(Box<Regex>),
 }
 
+/// The truth of a test of several lines, cookies or parameters of one name. Within a negation it is the other one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeated {
+    /// True if it is true for one of them.
+    Some,
+    /// True if it is true for each of them.
+    Each,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compare {
     Equal,
@@ -253,10 +263,16 @@ impl Expression {
         Ok(Expression(Arc::new(ParsedExpression { text: text.into(), shown, root, weight })))
     }
 
-    /// Whether the condition is true.
+    /// Whether the condition is true, for one of several lines, cookies or parameters of one name: the way to refuse, or to choose by it.
     #[must_use]
     pub fn holds(&self, facts: &impl ExpressionFacts) -> bool {
-        self.0.root.holds(facts)
+        self.0.root.holds(facts, Repeated::Some)
+    }
+
+    /// Whether the condition is true, for each of several lines, cookies or parameters of one name: the way to admit by it.
+    #[must_use]
+    pub fn holds_for_each(&self, facts: &impl ExpressionFacts) -> bool {
+        self.0.root.holds(facts, Repeated::Each)
     }
 
     /// Its approximate size in bytes.
@@ -366,13 +382,13 @@ impl ExpressionNode {
         }
     }
 
-    fn holds(&self, facts: &impl ExpressionFacts) -> bool {
+    fn holds(&self, facts: &impl ExpressionFacts, of: Repeated) -> bool {
         match self {
-            ExpressionNode::Any(all) => all.iter().any(|it| it.holds(facts)),
-            ExpressionNode::All(all) => all.iter().all(|it| it.holds(facts)),
-            ExpressionNode::Not(it) => !it.holds(facts),
-            ExpressionNode::Text(name, test) => test.holds_of_any(|test| facts.text(*name, test)),
-            ExpressionNode::Named(what, name, test) => test.holds_of_any(|test| match what {
+            ExpressionNode::Any(all) => all.iter().any(|it| it.holds(facts, of)),
+            ExpressionNode::All(all) => all.iter().all(|it| it.holds(facts, of)),
+            ExpressionNode::Not(it) => !it.holds(facts, of.negated()),
+            ExpressionNode::Text(name, test) => test.holds_of(of, |test| facts.text(*name, test)),
+            ExpressionNode::Named(what, name, test) => test.holds_of(of, |test| match what {
                 Named::Header => facts.header(name, test),
                 Named::Cookie => facts.cookie(name, test),
                 Named::Parameter => facts.parameter(name, test),
@@ -388,15 +404,25 @@ impl ExpressionNode {
     }
 }
 
+impl Repeated {
+    fn negated(self) -> Self {
+        match self {
+            Repeated::Some => Repeated::Each,
+            Repeated::Each => Repeated::Some,
+        }
+    }
+}
+
 impl Match {
-    /// Whether it is true for one of the texts that `test_all` tests; for the empty text if there are none.
-    fn holds_of_any(&self, test_all: impl FnOnce(&mut dyn FnMut(&[u8]) -> bool) -> bool) -> bool {
+    /// Whether it is true for the texts that `find` tests until one passes; for the empty text if there are none.
+    fn holds_of(&self, of: Repeated, find: impl FnOnce(&mut dyn FnMut(&[u8]) -> bool) -> bool) -> bool {
+        let is_for_each = of == Repeated::Each;
         let mut is_missing = true;
-        let found = test_all(&mut |it| {
+        let found = find(&mut |it| {
             is_missing = false;
-            self.holds(it)
+            self.holds(it) != is_for_each
         });
-        found || is_missing && self.holds(b"")
+        if is_missing { self.holds(b"") } else { found != is_for_each }
     }
 
     fn holds(&self, text: &[u8]) -> bool {

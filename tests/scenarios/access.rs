@@ -229,3 +229,62 @@ fn rules_for_missing_fields() {
         assert_eq!(text, larder.client().get_with(target, lines).text(), "{target} {lines}");
     }
 }
+
+/// Of several lines, cookies or parameters of one name an application reads the first, the last or all: a rule refuses by each of them, and
+/// admits only by all.
+#[test]
+fn a_repeated_value_gets_past_no_rule() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let route = |path: &str, access: &str| {
+        format!("[[site.route]]\npath = \"{path}\"\nproxy = {{ to = [\"{{origin}}\"] }}\naccess.{access}\n")
+    };
+    let site = [
+        route("/set", "deny_when = 'header.X-Debug != \"\" || query.debug != \"\" || cookie.debug != \"\"'"),
+        route("/known", "deny_when = 'query.role !~ \"^(user|guest)$\"'"),
+        route("/not", "deny_when = '!(query.role == \"user\" || query.role == \"guest\")'"),
+        route("/only", "allow_when = 'query.role == \"user\"'"),
+        route("/except", "allow_when = 'query.role != \"admin\"'"),
+        "[[site.route]]\npath = \"/*\"\nwhen = 'query.debug != \"\"'\nrespond.body = \"debug\"\n".to_owned(),
+        route("/*", "deny = [\"127.0.0.9\"]"),
+    ];
+    let larder = larder(&origin, &site.concat());
+    for (target, lines, status) in [
+        ("/set?debug=", "X-Debug:\r\nCookie: debug=; debug=\r\n", 200),
+        ("/set", "X-Debug:\r\nX-Debug: 1\r\n", 403),
+        ("/set", "X-Debug: 1\r\nX-Debug:\r\n", 403),
+        ("/set?debug=&debug=1", "", 403),
+        ("/set?debug=1&debug", "", 403),
+        ("/set", "Cookie: debug=; debug=1\r\n", 403),
+        ("/set", "Cookie: debug=\r\nCookie: debug=1\r\n", 403),
+        ("/known?role=user", "", 200),
+        ("/known?role=user&role=admin", "", 403),
+        ("/known?role=admin&role=user", "", 403),
+        ("/known?role=user&role=guest", "", 200),
+        ("/not?role=guest", "", 200),
+        ("/not?role=user&role=admin", "", 403),
+        ("/only?role=user&role=user", "", 200),
+        ("/only?role=user&role=admin", "", 403),
+        ("/only?role=admin&role=user", "", 403),
+        ("/except?role=user", "", 200),
+        ("/except?role=user&role=admin", "", 403),
+    ] {
+        let answer = larder.client().get_with(target, lines);
+        assert_eq!(status, answer.status, "{target} {lines}");
+    }
+    let mut http2 = Http2::connect(&larder);
+    for (target, fields, status) in [
+        ("/set", &[("x-debug", ""), ("x-debug", "1")][..], 403),
+        ("/set", &[("cookie", "debug="), ("cookie", "debug=1")], 403),
+        ("/set?debug=&debug=1", &[], 403),
+        ("/only?role=user&role=admin", &[], 403),
+        ("/set", &[("x-debug", ""), ("x-debug", "")], 200),
+    ] {
+        let id = http2.head(&request("GET", target, fields), END_STREAM);
+        assert_eq!(status, http2.answer(id).status, "{target} {fields:?} over HTTP/2");
+    }
+    for (target, text) in
+        [("/?debug=&debug=1", "debug"), ("/?debug=1&debug", "debug"), ("/?debug=&debug", "ok")]
+    {
+        assert_eq!(text, larder.get(target).text(), "{target}");
+    }
+}

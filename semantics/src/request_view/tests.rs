@@ -31,7 +31,25 @@ fn check(text: &str, expect: bool) {
     let parse = |it: &str| Expression::parse_about(ExpressionSubject::Request, it);
     let expression = parse(text).unwrap_or_else(|it| panic!("{text}\n{it}"));
     assert_eq!(expect, expression.holds(&view()), "{text}");
-    assert_eq!(!expect, parse(&format!("!({text})")).unwrap().holds(&view()), "not {text}");
+    assert_eq!(!expect, parse(&format!("!({text})")).unwrap().holds_for_each(&view()), "not {text}");
+}
+
+/// Of several values of one name a condition that refuses takes each, and one that admits takes all.
+#[test]
+fn several_values() {
+    for (text, some, each) in [
+        (r#"query.x == "1""#, true, false),
+        (r#"query.x != "1""#, true, false),
+        (r#"!(query.x == "1")"#, true, false),
+        (r#"!(query.x != "1" || query.x == "2")"#, true, false),
+        (r#"query.x !~ "^[12]$""#, false, false),
+        (r#"query.x ~ "^[12]$""#, true, true),
+        (r#"header.x-two != """#, true, true),
+        (r#"header.absent == """#, true, true),
+    ] {
+        let it = Expression::parse_about(ExpressionSubject::Request, text).unwrap();
+        assert_eq!((some, each), (it.holds(&view()), it.holds_for_each(&view())), "{text}");
+    }
 }
 
 #[test]

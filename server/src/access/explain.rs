@@ -78,7 +78,7 @@ impl AccessRules {
             let text = format!("the condition is true: {}", it.shown());
             return AccessFinding::refused(DENY_WHEN, 403, text, "requests for which it is false");
         }
-        if let Some(it) = config.allow_when.as_ref().filter(|it| !it.holds(view)) {
+        if let Some(it) = config.allow_when.as_ref().filter(|it| !it.holds_for_each(view)) {
             return AccessFinding::refused(
                 ALLOW_WHEN,
                 403,

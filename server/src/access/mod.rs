@@ -450,7 +450,8 @@ impl AccessRules {
         }
         let of = |path: &[u8]| {
             let view = RequestView { path, ..*view };
-            [deny, allow].map(|it| it.as_ref().is_some_and(|it| it.holds(&view)))
+            let is_denied = deny.as_ref().is_some_and(|it| it.holds(&view));
+            (is_denied, allow.as_ref().is_some_and(|it| it.holds_for_each(&view)))
         };
         let own = of(view.path);
         !path::holds_for_all(spelled, &mut Vec::new(), |read, _| of(read) == own)
@@ -461,7 +462,7 @@ impl AccessRules {
         let config = &self.config;
         let is_denied = config.deny.as_ref().is_some_and(|it| it.has(view))
             || config.deny_when.as_ref().is_some_and(|it| it.holds(view))
-            || config.allow_when.as_ref().is_some_and(|it| !it.holds(view));
+            || config.allow_when.as_ref().is_some_and(|it| !it.holds_for_each(view));
         if is_denied {
             return None;
         }
