@@ -51,8 +51,12 @@ pub fn apply(values: &mut Values) {
             set.extend(by_site.filter(|it| it != "route"));
             if matches!(values.given.get(&format!("{at}access.inherit")), Some((ConfigValue::Bool(false), _)))
             {
-                let rules = shared.iter().flat_map(|it| units(values, &format!("{BLOCK}.{it}.")));
-                set.extend(rules.filter(|it| it.starts_with("access.")));
+                let of_rules = |it: &String| it == "access" || it.starts_with("access.");
+                for block in shared.iter().map(|it| format!("{BLOCK}.{it}.")) {
+                    // With the sections, which would be empty without their keys.
+                    let sections = beneath(&values.sections, &block).map(|it| unit(it).to_owned());
+                    set.extend(units(values, &block).into_iter().chain(sections).filter(of_rules));
+                }
             }
             shared.iter().rev().for_each(|it| give(values, it, &[&at, &of_site], &mut set));
         }

@@ -109,6 +109,42 @@ fn a_shared_page_is_shared_only_among_users() {
     assert_eq!(1, origin.requests());
 }
 
+/// A rule of the site about its visitors is no statement about the users of a route.
+#[test]
+fn a_shared_rule_of_the_site_shares_no_page_of_a_user() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: public, max-age=60\n\npage");
+    let [alice, bob] = users();
+    let basic = format!("basic = {{ users = [\"{alice}\", \"{bob}\"] }}");
+    let site = format!(
+        "access = {{ deny_when = 'header.User-Agent ~ \"bot\"', shared = true }}\n\
+         [[site.route]]\npath = \"/own/*\"\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ {basic} }}\n\
+         [[site.route]]\npath = \"/said/*\"\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ {basic}, shared = true }}\n\
+         [[site.route]]\npath = \"/list/*\"\nproxy = {{ to = [\"{{origin}}\"] }}\naccess.allow = [\"127.0.0.1\"]\n\
+         [[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\n"
+    );
+    let larder = larder(&origin, &site);
+    for (path, is_hit, lifetime) in [
+        ("/own/a", false, "private"),
+        ("/said/a", true, "max-age=60"),
+        ("/list/a", true, "private"),
+        ("/a", true, "max-age=60"),
+    ] {
+        let first = larder.client().get_with(path, ALICES);
+        let second = larder.client().get_with(path, BOBS);
+        assert_eq!((200, is_hit), (second.status, second.is_hit()), "{path}: {second:?}");
+        for answer in [first, second] {
+            let found = answer.field("cache-control").unwrap_or_default();
+            assert!(found.contains(lifetime), "{path}: {found}");
+        }
+    }
+    let check = run(larder.folder.path(), &["check"]);
+    let lines: Vec<&str> = check.out.lines().filter(|it| it.contains("site.route.access.shared")).collect();
+    assert!(
+        lines.len() == 2 && lines[0].contains(":9: ") && lines[0].contains("basic.users of the route"),
+        "{check:?}"
+    );
+}
+
 #[test]
 fn a_client_that_its_address_admits_gets_no_page_of_a_user() {
     for key in ["", ", key = \"identity\""] {

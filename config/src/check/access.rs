@@ -10,7 +10,7 @@ use crate::Service;
 use crate::access::{AccessConfig, Addresses, BasicConfig, JwtConfig, LARGEST_PASSWORD_FILE};
 use crate::address;
 use crate::include::read_text;
-use crate::kind::{ConfigValue, ValueKind};
+use crate::kind::{BLOCK, ConfigValue, ValueKind};
 use crate::problem::Source;
 use crate::table;
 use larder_semantics::expression::ExpressionSubject;
@@ -40,7 +40,7 @@ impl ConfigCheck {
             signed: self.signed(at),
             forward: self.forward(at),
             passes_authorization: self.flag(&self.access_key(at, "pass_authorization")),
-            is_shared: self.flag(&self.access_key(at, "shared")),
+            is_shared: self.is_shared(at),
         };
         if is_whole {
             self.refuse_idle(at, &access);
@@ -48,6 +48,54 @@ impl ConfigCheck {
         self.refuse_two_of_authorization(at, &access);
         self.warn_lists(at, &access);
         access
+    }
+
+    /// Whether `shared` is set for all rules of the route. That of the site is for the rules of the site: a route with rules of its own, whose
+    /// pages may depend on the client that they admit, has to say so itself.
+    fn is_shared(&mut self, at: &RoutePath) -> bool {
+        const RULES: [&str; 11] = [
+            "basic.users",
+            "basic.file",
+            "jwt.secret",
+            "jwt.public_key",
+            "jwt.jwks_file",
+            "jwt.jwks_url",
+            "forward.to",
+            "allow",
+            "deny",
+            "allow_when",
+            "deny_when",
+        ];
+        let is_shared = self.flag(&self.access_key(at, "shared"));
+        if !is_shared || !self.is_of_site(at, "access.shared") {
+            return is_shared;
+        }
+        let is_own = |it: &&str| {
+            let name = format!("access.{it}");
+            self.values.given.contains_key(&self.site_key(at, &name)) && !self.is_of_site(at, &name)
+        };
+        let Some(own) = RULES.into_iter().find(|it| is_own(it)) else { return true };
+        let text = format!(
+            "shared = true of the site is not for {own} of the route, so that its responses are private; set shared = true in the route \
+             if no page depends on the client"
+        );
+        let source = self.source(&at.key(&format!("access.{own}")));
+        self.warn_of(source, "site.route.access.shared", &text);
+        false
+    }
+
+    /// Whether a route has this key from its site, or from a block that its site uses.
+    fn is_of_site(&self, at: &RoutePath, name: &str) -> bool {
+        let key = self.site_key(at, name);
+        if key != at.key(name) {
+            return true;
+        }
+        let is_same = |block: &String| {
+            let of_block = self.values.given.get(&format!("{BLOCK}.{block}.{name}"));
+            of_block.is_some_and(|it| Some(&it.1) == self.values.given.get(&key).map(|it| &it.1))
+        };
+        let own = self.texts(&at.key("use"));
+        self.texts(&at.of_site("use")).iter().any(|it| !own.contains(it) && is_same(it))
     }
 
     /// Rejects keys that have no effect with these credentials.
@@ -152,7 +200,7 @@ impl ConfigCheck {
                         access.forward.copy, such as [\"X-Auth-Request-User\"]";
             self.problem(self.source(&self.access_key(at, "key")), "site.route.access.key", text);
         }
-        match (access.identifies(), in_key, self.flag(&shared)) {
+        match (access.identifies(), in_key, access.is_shared) {
             (false, ..) => CredentialUse::None,
             (true, true, true) => {
                 let text = "shared = true gives all users one cache, and key = \"identity\" each user their own; remove \

@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Key] = &[
     both("site[].route[].access.key", ValueKind::OneOf(&["none", "identity"]), Some("none"),
         "`identity`: each admitted user has a cache of their own, as the name of the user is part of the key. By default a route with credentials does not use the cache.", r#""identity""#),
     both("site[].route[].access.shared", ValueKind::Bool, Some("false"),
-        "All admitted clients get the same responses, from one cache. Set it only if no page depends on the client. Caches in front of larder may then give a page to clients that larder would refuse: without it, responses of a route with credentials, `allow`, `deny` or a condition on the client are sent with `Cache-Control: private`.", "true"),
+        "All admitted clients get the same responses, from one cache. Set it only if no page depends on the client. That of a site is for the rules of the site alone: a route with rules of its own has to set it again. Caches in front of larder may then give a page to clients that larder would refuse: without it, responses of a route with credentials, `allow`, `deny` or a condition on the client are sent with `Cache-Control: private`.", "true"),
     both("site[].route[].access.pass_authorization", ValueKind::Bool, Some("false"),
         "Send the `Authorization` field that admitted the request to the origin as well. By default it is removed.", "true"),
     both("site[].route[].access.limit.rate", ValueKind::One(TextForm::Rate), None,

@@ -110,6 +110,43 @@ fn a_route_leaves_the_rules_of_the_blocks_of_its_site() {
     let left = found("access.inherit = false");
     assert!(left.access.is_none() && left.trace == 7);
     assert!(found("access.inherit = false\nuse = [\"office\"]").access.allow.is_some(), "its own block");
+    let text = format!(
+        "[block.users.access.basic]\nusers = [\"{USER}\"]\n[[site]]\nhosts = \"a\"\nuse = \"users\"\n\
+         [[site.route]]\nproxy.to = \":1\"\naccess = {{ inherit = false }}\n"
+    );
+    let found =
+        read(&text).unwrap_or_else(|it| panic!("the section of the block is not one of the route: {it}"));
+    assert!(found.sites[0].routes[0].access.is_none());
+}
+
+/// `shared` of a site is for the rules of the site, wherever they are written; a route with rules of its own says it itself.
+#[test]
+fn shared_is_not_inherited_by_a_route_with_rules_of_its_own() {
+    const BOTS: &str = "access.deny_when = 'header.User-Agent ~ \"bot\"'\naccess.shared = true\n";
+    let basic = format!("access.basic.users = [\"{USER}\"]");
+    let check = |blocks: &str, site: &str, route: &str, is_shared: bool| {
+        let text = format!(
+            "listen = \"https://:443\"\ntls.self_signed = true\n{blocks}[[site]]\nhosts = \"a\"\n{site}\n[[site.route]]\nproxy.to = \":1\"\n{route}\n"
+        );
+        let config = read(&text).unwrap_or_else(|it| panic!("{text}{it}"));
+        let warned =
+            config.warnings.iter().filter(|it| it.to_string().contains("shared = true of the site")).count();
+        assert_eq!(
+            (is_shared, usize::from(!is_shared)),
+            (config.sites[0].routes[0].access.is_shared, warned),
+            "{text}"
+        );
+    };
+    let block = format!("[block.b]\n{BOTS}");
+    for (blocks, site) in [("", BOTS), (&*block, "use = \"b\"")] {
+        check(blocks, site, "", true);
+        check(blocks, site, &basic, false);
+        check(blocks, site, "access.allow = [\"10.0.0.0/8\"]", false);
+        check(blocks, site, &format!("{basic}\naccess.shared = true"), true);
+    }
+    check(&block, "", &format!("use = \"b\"\n{basic}"), true);
+    check("", &format!("{BOTS}{basic}"), "", true);
+    check(&format!("{block}{basic}\n"), "use = \"b\"", "", true);
 }
 
 #[test]
