@@ -310,6 +310,21 @@ impl Template {
         self.expand_with(view, out, push_plain, push_plain);
     }
 
+    /// Appends the text for a request as the value of `Set-Cookie`: in values, octets that no value of a
+    /// cookie has are encoded, so that none begins an attribute (RFC 6265 §4.1.1).
+    pub fn expand_cookie(&self, view: &RequestView<'_>, out: &mut Vec<u8>) {
+        let is_plain = |it: u8| it.is_ascii_graphic() && !b"\",;\\".contains(&it);
+        let push_value = |text: &[u8], out: &mut Vec<u8>| {
+            for it in text.iter().copied() {
+                match is_plain(it) {
+                    true => out.push(it),
+                    false => out.extend_from_slice(format!("%{it:02X}").as_bytes()),
+                }
+            }
+        };
+        self.expand_with(view, out, push_plain, push_value);
+    }
+
     /// Appends its text as the body of a response of this media type: its own line ends stay, and values are text of that
     /// type: markup in HTML and XML is escaped, and so is the end of a string in JSON and JavaScript.
     pub fn expand_body(&self, view: &RequestView<'_>, media_type: &str, out: &mut Vec<u8>) {

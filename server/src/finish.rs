@@ -153,10 +153,13 @@ impl RouteFinish {
         let rule = |it: &ResponseFieldConfig| {
             // As plain text, a value without its control bytes could begin with a second slash: another host.
             let is_url = it.name.eq_ignore_ascii_case("location");
+            let is_cookie = it.name.eq_ignore_ascii_case("set-cookie");
             let value = |it: &Template| {
                 let mut out = Vec::new();
                 if is_url {
                     it.expand_url(view, &mut out)
+                } else if is_cookie {
+                    it.expand_cookie(view, &mut out)
                 } else {
                     it.expand(view, &mut out)
                 }

@@ -1,5 +1,6 @@
 //! The country of a client in conditions, access rules, variables and keys; databases that are replaced while larder runs.
 
+use crate::harness::command::run;
 use crate::harness::http2::{Http2, request};
 use crate::harness::mmdb::{asn, country, database};
 use crate::harness::{Larder, Origin, Response, until};
@@ -17,13 +18,18 @@ fn countries() -> Vec<u8> {
         ("192.0.2.0/24", country("DE")),
         ("198.51.100.0/24", country("FR")),
         ("2001:db8::/32", country("NL")),
+        ("203.0.113.0/24", country("DE")),
     ])
 }
 
 /// A larder that trusts the test to name its clients, and whose site has these lines.
 fn larder(folder: &Path, origin: &Origin, site: &str) -> Larder {
     std::fs::write(folder.join("country.mmdb"), countries()).unwrap();
-    std::fs::write(folder.join("asn.mmdb"), database(&[("198.51.100.0/24", asn(64_496))])).unwrap();
+    std::fs::write(
+        folder.join("asn.mmdb"),
+        database(&[("198.51.100.0/24", asn(64_496)), ("203.0.113.0/24", asn(64_496))]),
+    )
+    .unwrap();
     let site = site.replace("{origin}", &origin.url());
     Larder::configured(format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 2\nclients.trusted = [\"127.0.0.1\"]\n\
@@ -185,5 +191,41 @@ fn mmdblookup_agrees_on_the_country() {
         let found = command.output().expect("mmdb-bin is installed");
         let text = String::from_utf8_lossy(&found.stdout).into_owned();
         assert_eq!(expect, text.split('"').nth(1), "{address}");
+    }
+}
+
+/// The networks of one country, or of one autonomous system, have one budget; a client without either has that of its network.
+#[test]
+fn a_budget_of_misses_is_that_of_a_country_or_an_autonomous_system() {
+    for (by, one, same, other) in [
+        ("country", GERMAN, "203.0.113.7", FRENCH),
+        ("country", DUTCH, "2001:db8:9::1", GERMAN),
+        ("asn", FRENCH, "203.0.113.7", GERMAN),
+        ("country", PRIVATE, "10.1.2.99", "10.1.3.3"),
+        ("asn", PRIVATE, "10.1.2.99", "10.1.3.3"),
+    ] {
+        let (origin, folder) = (Origin::fixed(PAGE), tempfile::tempdir().unwrap());
+        let larder = larder(
+            folder.path(),
+            &origin,
+            &format!(
+                "access.budget = {{ misses = \"1/h\", burst = 1, by = \"{by}\" }}\n[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\n"
+            ),
+        );
+        let check = run(larder.folder.path(), &["check"]);
+        assert!(check.out.contains("access: budget 1/h"), "{check:?}");
+        larder.hold();
+        assert_eq!(
+            [200, 200],
+            [from(&larder, one, "/a"), from(&larder, same, "/b")].map(|it| it.status),
+            "{by}: {one}"
+        );
+        let refused = from(&larder, one, "/c");
+        assert_eq!((429, "larder; detail=miss-budget"), (refused.status, refused.cache()), "{by}: {one}");
+        assert_eq!(429, from(&larder, same, "/c").status, "{by}: {same}");
+        assert!(from(&larder, same, "/a").is_hit(), "hits are free");
+        assert_eq!(200, from(&larder, other, "/c").status, "{by}: {other}");
+        assert!(from(&larder, one, "/c").is_hit());
+        assert_eq!(3, origin.requests());
     }
 }

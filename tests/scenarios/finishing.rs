@@ -441,3 +441,18 @@ fn explain_names_the_rule_and_its_line() {
     let text = response.text();
     assert!(text.contains("\"maintenance\"") && text.contains("larder.toml:5"), "{text}");
 }
+
+/// A value of a client begins no attribute of a cookie that larder sets.
+#[test]
+fn a_cookie_has_the_attributes_of_the_operator_alone() {
+    let origin = Origin::fixed(ORIGIN);
+    let larder = larder(&origin, "response_headers.add = { Set-Cookie = \"last={query.x}; Path=/\" }", "");
+    for (query, value) in [
+        ("x=a%2Fb", "a/b"),
+        ("x=%3B%20Domain=evil.test", "%3B%20Domain=evil.test"),
+        ("x=a%0d%0a;%20Secure", "a%0D%0A%3B%20Secure"),
+    ] {
+        let set = values(&larder.get(&format!("/?{query}")), "set-cookie");
+        assert_eq!([format!("last={value}; Path=/")][..], set, "{query}");
+    }
+}

@@ -1,6 +1,6 @@
 //! A configuration in a few lines, for `check` and for the start of a server.
 
-use larder_config::access::{AccessConfig, LimitConfig};
+use larder_config::access::LimitConfig;
 use larder_config::finish::SiteRedirects;
 use larder_config::{AdminConfig, AdminListen, Config, Methods, RouteConfig, Service, Source};
 use larder_stdx::size::ByteSize;
@@ -55,7 +55,7 @@ fn add_route(out: &mut String, route: &RouteConfig) {
     let cached = if route.cache.enabled { "" } else { " (not cached)" };
     let path = route.path.to_string();
     let _ = writeln!(out, "    {path:<18} {}{cached}{}", service(route), requests(route));
-    let access = access(&route.access);
+    let access = access(route);
     if !access.is_empty() {
         let _ = writeln!(out, "      access: {access}");
     }
@@ -106,8 +106,9 @@ fn requests(route: &RouteConfig) -> String {
     out
 }
 
-/// The access rules of a route, by their names, and its limit.
-fn access(it: &AccessConfig) -> String {
+/// The access rules of a route, by their names, and its limits.
+fn access(route: &RouteConfig) -> String {
+    let it = &route.access;
     let rules = [
         ("allow", it.allow.is_some()),
         ("deny", it.deny.is_some()),
@@ -119,7 +120,11 @@ fn access(it: &AccessConfig) -> String {
         ("forward", it.forward.is_some()),
     ];
     let named = rules.into_iter().filter(|it| it.1).map(|it| it.0.to_owned());
-    named.chain(it.limits.iter().map(limit)).collect::<Vec<_>>().join(", ")
+    let budget = route.budget.iter().map(|it| match it.misses {
+        Some(misses) => format!("budget {}", misses.rate),
+        None => "budget".to_owned(),
+    });
+    named.chain(it.limits.iter().map(limit)).chain(budget).collect::<Vec<_>>().join(", ")
 }
 
 fn limit(it: &LimitConfig) -> String {

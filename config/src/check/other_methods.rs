@@ -11,7 +11,10 @@ impl ConfigCheck {
     pub(super) fn warn_other_methods(&mut self, routes: &[RouteConfig]) {
         for (index, route) in routes.iter().enumerate() {
             let Methods::Only(these) = &route.methods else { continue };
-            if !route.methods.allow("GET") || !route.access.refuses_clients() {
+            // The files of `php`: the scripts of the same section, with the same rules, take the other methods.
+            let takes_rest = |it: &RouteConfig| it.number == route.number && it.methods == Methods::Any;
+            if !route.methods.allow("GET") || !route.access.refuses_clients() || routes.iter().any(takes_rest)
+            {
                 continue;
             }
             let mut later = routes[index + 1..].iter().filter(|it| may_take(route, it));

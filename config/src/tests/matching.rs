@@ -130,4 +130,9 @@ fn other_methods_that_get_past_access_rules_are_warned_of() {
     // Intended: methods that are named, and protected writing.
     assert_eq!(none, found(&[guarded, "methods = [\"POST\"]"])[..]);
     assert_eq!(none, found(&[&guarded.replace("GET", "POST"), ""])[..]);
+    // The files of a section with `php` are a route for GET, and its scripts, with the same rules, the rest.
+    let php = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/a/*\"\naccess.allow = [\"10.0.0.0/8\"]\n\
+               php = { root = \"src\", to = \"unix:/s\", front_controller = \"off\" }\n[[site.route]]\nproxy.to = \"a:1\"\n";
+    let all = read(php).unwrap().warnings;
+    assert!(!all.iter().any(|it| it.to_string().contains("site.route.methods")), "{all:?}");
 }
