@@ -25,6 +25,7 @@ use larder_origin::BodyTest;
 use larder_semantics::accept::is_offer;
 use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_semantics::field::is_token;
+use larder_semantics::language::is_language;
 use larder_semantics::miss_budget::TimeShare;
 use larder_semantics::network::{Network, Peers};
 pub use larder_semantics::pattern::PathPattern;
@@ -49,6 +50,8 @@ pub enum ValueKind {
         /// The maximum.
         most: u64,
     },
+    /// One of these whole numbers, in ascending order.
+    OneNumber(&'static [u64]),
     /// A number of bytes within the range.
     Size {
         /// The minimum, bytes.
@@ -114,7 +117,7 @@ pub enum ValueKind {
 pub enum ConfigValue {
     /// Of [`ValueKind::Bool`].
     Bool(bool),
-    /// Of [`ValueKind::Integer`] and, in bytes, [`ValueKind::Size`].
+    /// Of [`ValueKind::Integer`], [`ValueKind::OneNumber`] and, in bytes, [`ValueKind::Size`].
     Number(u64),
     /// Of [`ValueKind::Time`] and [`ValueKind::Seconds`].
     Time(Duration),
@@ -151,6 +154,9 @@ impl ValueKind {
             ValueKind::Bool => text.parse().ok().map(ConfigValue::Bool),
             ValueKind::Integer { least, most } => {
                 text.parse().ok().filter(|it| (least..=most).contains(it)).map(ConfigValue::Number)
+            }
+            ValueKind::OneNumber(numbers) => {
+                text.parse().ok().filter(|it| numbers.contains(it)).map(ConfigValue::Number)
             }
             ValueKind::SizeOrOff { .. } | ValueKind::TimeOrOff { .. } if text == "off" => {
                 Some(ConfigValue::Off)
@@ -294,8 +300,11 @@ impl ValueKind {
     pub fn allowed(&self) -> String {
         match *self {
             ValueKind::Bool => "true or false".to_owned(),
-            // The only range with gaps, which `check/answer.rs` rejects.
-            ValueKind::Integer { least: 301, most: 308 } => "301, 302, 303, 307 or 308".to_owned(),
+            ValueKind::OneNumber(numbers) => {
+                let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
+                let (last, rest) = texts.split_last().map_or(("", &[][..]), |it| (it.0.as_str(), it.1));
+                format!("{} or {last}", rest.join(", "))
+            }
             ValueKind::Integer { least, most } => format!("a whole number from {least} to {most}"),
             ValueKind::Size { least, most } => {
                 format!("a size from \"{}\" to \"{}\"", ByteSize(least), ByteSize(most))

@@ -8,7 +8,7 @@ pub(super) fn of_item(kind: &ValueKind, item: &Item) -> Result<ConfigValue, Stri
     let allowed = || kind.allowed();
     match (kind, item) {
         (ValueKind::Bool, Item::Value(value)) => value.as_bool().map(ConfigValue::Bool).ok_or_else(allowed),
-        (ValueKind::Integer { .. }, Item::Value(value)) => {
+        (ValueKind::Integer { .. } | ValueKind::OneNumber(_), Item::Value(value)) => {
             kind.parse(&value.as_integer().ok_or_else(allowed)?.to_string())
         }
         (ValueKind::Size { .. }, Item::Value(value)) => match value.as_integer() {

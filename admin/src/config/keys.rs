@@ -29,7 +29,7 @@ pub(super) fn keys() -> Vec<Value> {
 fn kind_json(kind: ValueKind) -> Value {
     let name = match kind {
         ValueKind::Bool => "bool",
-        ValueKind::Integer { .. } => "integer",
+        ValueKind::Integer { .. } | ValueKind::OneNumber(_) => "integer",
         ValueKind::Size { .. } => "size",
         ValueKind::SizeOrOff { .. } => "size-or-off",
         ValueKind::Time { .. } => "time",

@@ -15,9 +15,6 @@ use larder_transport::NO_RESPONSE;
 use larder_transport::listener::{Listen, ListenerAddress};
 use std::sync::Arc;
 
-/// The statuses of redirects.
-const REDIRECTS: [u64; 5] = [301, 302, 303, 307, 308];
-
 impl ConfigCheck {
     pub(super) fn redirect(
         &mut self,
@@ -35,10 +32,6 @@ impl ConfigCheck {
             return None;
         }
         let code = self.number(&status);
-        if !REDIRECTS.contains(&code) && !self.is_wrong(&status) {
-            let text = format!("found {code}; allowed: 301, 302, 303, 307 or 308");
-            self.problem(self.source(&status), "site.route.redirect.status", &text);
-        }
         let source = self.source(&to);
         self.refuse_open_redirect(&source, "site.route.redirect.to", &text);
         let target = Template::parse(&text).ok()?;
@@ -167,15 +160,9 @@ impl ConfigCheck {
     fn site_redirect_status(&mut self, prefix: &str, has_some: bool) -> u16 {
         let key = format!("{prefix}.redirect_status");
         let status = self.number(&key);
-        let problem = match status {
-            301 | 302 | 307 | 308 if has_some || !self.values.given.contains_key(&key) => None,
-            301 | 302 | 307 | 308 => {
-                Some("no effect without redirect_https or canonical_host; remove it".to_owned())
-            }
-            _ => Some(format!("found {status}; allowed: 301, 302, 307 or 308")),
-        };
-        if let Some(text) = problem.filter(|_| !self.is_wrong(&key)) {
-            self.problem(self.source(&key), "site.redirect_status", &text);
+        if !has_some && self.values.given.contains_key(&key) && !self.is_wrong(&key) {
+            let text = "no effect without redirect_https or canonical_host; remove it";
+            self.problem(self.source(&key), "site.redirect_status", text);
         }
         u16::try_from(status).unwrap_or(308)
     }

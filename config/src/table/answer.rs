@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Key] = &[
         "How long a browser keeps the result of a preflight request.", r#""1h""#),
     once("site[].route[].redirect.to", ValueKind::One(TextForm::Template), None,
         "Redirect requests of the route to this URL or path. Variables: `{host}`, `{uri}`, `{path}`, `{query}`, `{scheme}`, and captures of the route's path. The query of the request is kept unless the target has one; `?` at its end drops it. The host of the target is constant or `{host}`, so that a client cannot redirect to another site.", r#""https://blog.example.com{uri}""#),
-    once("site[].route[].redirect.status", integer(301, 308), Some("302"),
+    once("site[].route[].redirect.status", ValueKind::OneNumber(&[301, 302, 303, 307, 308]), Some("302"),
         "Status of the redirect: 301, 302, 303, 307 or 308. 307 and 308 keep the method.", "308"),
     once("site[].route[].respond.status", integer(200, 599), Some("200"),
         "Status of a fixed answer. 444 closes the connection without a response, as in nginx; over HTTP/2 and HTTP/3 the stream is reset.", "410"),

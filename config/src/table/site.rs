@@ -10,7 +10,7 @@ pub(super) const ROWS: &[Key] = &[
         "Redirect requests for the other hosts of the site to this host, with the same path and query. The status is `redirect_status`. A site without a route may name a host of another site, to which it redirects all requests.", r#""example.com""#),
     once("site[].redirect_https", ValueKind::Bool, Some("false"),
         "Redirect requests without TLS to `https`. The status is `redirect_status`. A request that a proxy of `clients.trusted` received over TLS (`X-Forwarded-Proto: https`) is not redirected. The redirect precedes `access`. The port is dropped if the client named none; otherwise it is that of the first `https://` address of `listen`.", "true"),
-    once("site[].redirect_status", integer(301, 308), Some("308"),
+    once("site[].redirect_status", ValueKind::OneNumber(&[301, 302, 307, 308]), Some("308"),
         "Status of the redirects of `redirect_https` and `canonical_host`: 301, 302, 307 or 308. 307 and 308 keep the method; with 301 and 302, clients repeat a POST as a GET. Browsers keep 301 and 308.", "301"),
     once("site[].redirect_map", ValueKind::One(TextForm::Path), None,
         "File of redirects, one in each line: path, target, and optionally the status (default 301), separated by spaces; `#` begins a comment, and a `;` at the end of the line is dropped. A request for one of the paths is redirected, with its query unless the target has one. All other requests go to the routes. The redirect precedes `access`. The file is read at start and reload.", r#""redirects.map""#),
