@@ -110,7 +110,10 @@ fn conditions(out: &mut String) {
          * `client in \"10.0.0.0/8\"`, or a list of networks\n\n\
          A missing field, cookie or parameter is the empty text for every operator: `header.User-Agent == \"\"` is true for requests without \
          `User-Agent`,\n`header.Referer ~ \"^($|https://www\\.example\\.com/)\"` for requests without `Referer` or with one of that site, \
-         and `cookie.beta != \"\"` if the\ncookie has a value. Of several lines any may match. A test of a number that is not known is false.\n",
+         and `cookie.beta != \"\"` if the\ncookie has a value. \
+         Of several lines, cookies or \
+         parameters of one name any may make a condition true, also with `!=`, `!~` and `!`, and\n`access.allow_when` is true only if it is for \
+         each: the application may read any of them. A test of a number that is not known is false.\n",
     );
 }
 
@@ -175,6 +178,7 @@ pub fn literal(kind: ValueKind, text: &str) -> String {
     match kind {
         ValueKind::Bool
         | ValueKind::Integer { .. }
+        | ValueKind::OneNumber(_)
         | ValueKind::StatusTtls { .. }
         | ValueKind::Pairs { .. } => text.to_owned(),
         ValueKind::List(_) => {
@@ -244,7 +248,7 @@ fn insert(root: &mut Json, path: &str, key: &Key) {
 }
 
 fn schema_of(key: &Key) -> Json {
-    let duration = r"^(0|([0-9]+(ms|s|m|h|d|w))+)$";
+    let duration = r"^(0|([0-9]+(ms|s|m|h|d|w|y))+)$";
     let mut schema = match key.kind {
         ValueKind::Bool => json!({ "type": "boolean" }),
         ValueKind::Integer { least, most } => json!({ "type": "integer", "minimum": least, "maximum": most }),
@@ -268,6 +272,7 @@ fn schema_of(key: &Key) -> Json {
         ValueKind::SecondsOrOff { .. } | ValueKind::TimeOrOff { .. } => {
             json!({ "anyOf": [{ "type": "string", "pattern": duration }, { "const": "off" }] })
         }
+        ValueKind::OneNumber(numbers) => json!({ "enum": numbers }),
         ValueKind::OneOf(words) => json!({ "enum": words }),
         ValueKind::One(form) => text_schema(form),
         ValueKind::List(form) => json!({
@@ -294,7 +299,9 @@ fn schema_of(key: &Key) -> Json {
 fn default_of(kind: ValueKind, text: &str) -> Json {
     match kind {
         ValueKind::Bool => json!(text == "true"),
-        ValueKind::Integer { .. } => text.parse::<u64>().map_or(Json::Null, |it| json!(it)),
+        ValueKind::Integer { .. } | ValueKind::OneNumber(_) => {
+            text.parse::<u64>().map_or(Json::Null, |it| json!(it))
+        }
         ValueKind::List(_) => json!(text.split(',').collect::<Vec<_>>()),
         _ => json!(text),
     }
@@ -327,6 +334,7 @@ fn text_schema(form: TextForm) -> Json {
         TextForm::MediaType => {
             json!({ "type": "string", "pattern": "^([a-z0-9.+-]+/([a-z0-9.+-]+|\\*)|\\+[a-z0-9.+-]+)$" })
         }
+        TextForm::Language => json!({ "type": "string", "pattern": "^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$" }),
         TextForm::Offer => json!({ "type": "string", "pattern": "^[a-z0-9.+-]+/[a-z0-9.+-]+$" }),
         TextForm::Path
         | TextForm::PathFor(_)

@@ -781,6 +781,24 @@ fn odd_values_are_warned_of() {
         "t.toml:1: cache.key.accept: found [\"text/*\"]; allowed: a media type such as text/html, in lower case, without wildcards and parameters",
     );
     refuse(
+        "cache.key = { accept_language = [\"de\"], headers = [\"Accept-Language\"] }",
+        "t.toml:1: cache.key.headers: accept-language is in the key as sent; with key.accept_language, only the preferred offer is: remove it from headers",
+    );
+    refuse(
+        "cache.key.accept_language = [\"de\", \"DE\"]",
+        "t.toml:1: cache.key.accept_language: DE is in the list twice; remove one",
+    );
+    refuse(
+        "cache.key.accept_language = [\"de_AT\"]",
+        "t.toml:1: cache.key.accept_language: found [\"de_AT\"]; allowed: a language tag such as \"de\" or \"pt-BR\", without wildcards and weights",
+    );
+    let languages: Vec<String> = (0..22).map(|it| format!("a-{it}")).collect();
+    refuse(
+        &format!("cache.key = {{ accept = [\"a/b\", \"c/d\"], accept_language = {languages:?} }}"),
+        "t.toml:1: cache.key.accept_language: with key.accept there are 66 combinations of a media type, or none of them, and a language; \
+         allowed: at most 64, since each is a stored response, and each is removed by a POST to the page",
+    );
+    refuse(
         "cache.vary = [\"X-Forwarded-For\"]",
         "t.toml:1: cache.vary: x-forwarded-for cannot select a variant: every client has another value, or larder writes it",
     );

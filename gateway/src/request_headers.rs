@@ -6,13 +6,13 @@ use crate::rewrite;
 use crate::route::{Gateway, GatewayRoute};
 use crate::trusted_headers;
 use larder_origin::{OutgoingRequest, RequestLine};
-use larder_semantics::accept::MediaTypeOffers;
 use larder_semantics::address_text::AddressText;
 use larder_semantics::cookies;
 use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::forwarded;
 use larder_semantics::freshness;
+use larder_semantics::key::KeyRecipe;
 use larder_semantics::miss_reason::MissReason;
 use larder_semantics::policy::{CredentialUse, GetBodies, IDENTITY, Policy};
 use larder_semantics::request::RequestFacts;
@@ -68,13 +68,14 @@ pub fn outgoing(
     let drops_conditions = matches!(kind, OriginRequest::Whole | OriginRequest::Rest(..));
     let accept = accept_encoding(policy, sent, kind);
     let offers = offers(policy, kind);
+    let has_offers = |it: &Field<'_>| offers.is_some_and(|key| key.negotiates(it.name));
     let forwards = max_forwards(&request.method, sent);
     let has_lost_body = framing == Framing::Empty && request.framing != Framing::Empty;
     let keep = |it: &Field<'_>| match it.name.len() {
         12 | 16 if has_lost_body && is_of_body(it) => false,
-        15 if accept.is_some() && it.is("accept-encoding") => false,
+        15 => !(accept.is_some() && it.is("accept-encoding") || has_offers(it)),
         12 if forwards.is_some() && it.is("max-forwards") => false,
-        6 => !(anonymous && it.is("cookie") || it.is("expect") || offers.is_some() && it.is("accept")),
+        6 => !(anonymous && it.is("cookie") || it.is("expect") || has_offers(it)),
         _ => !(drops_conditions && is_condition(it)),
     };
     let authority = authority(policy, request, kind);
@@ -106,10 +107,7 @@ pub fn outgoing(
     if let Some(accept) = accept {
         fields.push("Accept-Encoding", accept);
     }
-    // A request that accepts none gets what the application has for one without the field.
-    if let Some(offer) = offers.and_then(|it| it.preferred(sent)) {
-        fields.push("Accept", offer);
-    }
+    offers.into_iter().for_each(|it| push_offers(it, sent, &mut fields));
     if anonymous && let Some(named) = cookies::only(sent, &policy.key.cookies) {
         fields.push("Cookie", named);
     }
@@ -277,10 +275,19 @@ fn accept_encoding(policy: &Policy, sent: &[Field<'_>], kind: OriginRequest<'_>)
     Some(transcode::accept_encoding(sent, stored))
 }
 
-/// The offers of which one replaces the client's `Accept`, where the answer may be shared.
-fn offers<'p>(policy: &'p Policy, kind: OriginRequest<'_>) -> Option<&'p MediaTypeOffers> {
-    let offers = &policy.key.accept;
-    (policy.enabled && !offers.is_empty() && !matches!(kind, OriginRequest::Passed)).then_some(offers)
+/// Adds the offers that a request prefers. One that accepts no media type of them gets what the application has for one without the field.
+fn push_offers(key: &KeyRecipe, sent: &[Field<'_>], fields: &mut FieldList) {
+    if let Some(offer) = key.accept.preferred(sent) {
+        fields.push("Accept", offer);
+    }
+    if let Some(offer) = key.languages.preferred(sent) {
+        fields.push("Accept-Language", offer);
+    }
+}
+
+/// The key whose offers replace the client's fields, where the answer may be shared.
+fn offers<'p>(policy: &'p Policy, kind: OriginRequest<'_>) -> Option<&'p KeyRecipe> {
+    (policy.enabled && !matches!(kind, OriginRequest::Passed)).then_some(&policy.key)
 }
 
 /// How many times the request may still be forwarded (RFC 9110 §7.6.2), for OPTIONS; TRACE is never forwarded. `None`
@@ -565,7 +572,7 @@ pub fn may_keep_post(policy: &Policy, facts: &RequestFacts<'_>, target: &str, fi
     let get = RequestFacts { method: "GET", has_body: false, ..facts.clone() };
     // The POST asks with the host and target that a GET would use.
     let by_key = policy.key.any_host_of.is_none() && policy.key.target(target) == target;
-    let by_key = by_key && policy.key.accept.is_empty();
+    let by_key = by_key && policy.key.accept.is_empty() && policy.key.languages.is_empty();
     facts.method == "POST" && by_key && !policy.key.strict && bypass(policy, &get, target, fields).is_none()
 }
 

@@ -9,6 +9,7 @@ use crate::accept::MediaTypeOffers;
 use crate::escape::escape;
 use crate::field::{self, Field};
 use crate::geo::COUNTRY_FIELD;
+use crate::language::LanguageOffers;
 use crate::parameter::{decoded, matches_decoded, name_of};
 use crate::scheme::Scheme;
 use crate::vary;
@@ -35,6 +36,9 @@ pub struct KeyRecipe {
     /// The offers of media types: the one that `Accept` prefers is part of the key, and the only one in the `Accept` of a request
     /// to the origin.
     pub accept: MediaTypeOffers,
+    /// The offers of languages: the one that `Accept-Language` selects is part of the key, and the only one in the `Accept-Language` of a
+    /// request to the origin.
+    pub languages: LanguageOffers,
     /// All hosts of the site share one cache: the site's name, which follows a `*` in the key (no host begins so); the
     /// name of a site for all hosts is empty. `None`: the host is part of the key.
     pub any_host_of: Option<String>,
@@ -104,6 +108,9 @@ impl KeyRecipe {
         if !self.accept.is_empty() {
             self.accept.write_key(fields, out);
         }
+        if !self.languages.is_empty() {
+            self.languages.write_key(fields, out);
+        }
         for name in &self.headers {
             out.extend_from_slice(b" h:");
             escape(name.as_bytes(), |it| it == b'=', out);
@@ -147,6 +154,37 @@ impl KeyRecipe {
         Some(format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes())))
     }
 
+    /// Whether this request field is part of the key as one of the offers of the route, which is all that the origin is sent of it.
+    #[must_use]
+    pub fn negotiates(&self, name: &str) -> bool {
+        match name.len() {
+            6 => !self.accept.is_empty() && name.eq_ignore_ascii_case("accept"),
+            15 => !self.languages.is_empty() && name.eq_ignore_ascii_case("accept-language"),
+            _ => false,
+        }
+    }
+
+    /// The negotiated fields of a request for each key of a target: every combination of offers. One without fields if there are none.
+    #[must_use]
+    pub fn representatives(&self) -> Vec<Vec<Field<'_>>> {
+        let types: Vec<&str> = self.accept.representatives().collect();
+        let languages: Vec<&str> = self.languages.list().iter().map(String::as_str).collect();
+        let mut all = vec![Vec::new()];
+        for (name, values) in [("accept", types), ("accept-language", languages)] {
+            if !values.is_empty() {
+                let before = std::mem::take(&mut all);
+                for (fields, value) in
+                    before.iter().flat_map(|it| values.iter().map(move |value| (it, value)))
+                {
+                    let mut fields: Vec<Field<'_>> = fields.clone();
+                    fields.push(Field { name, value: value.as_bytes() });
+                    all.push(fields);
+                }
+            }
+        }
+        all
+    }
+
     /// The recipe without the additions to the target: its keys are those that a purge of a URL names.
     #[must_use]
     pub fn of_url(&self) -> KeyRecipe {
@@ -154,6 +192,7 @@ impl KeyRecipe {
             headers: Vec::new(),
             cookies: Vec::new(),
             accept: MediaTypeOffers::default(),
+            languages: LanguageOffers::default(),
             condition: None,
             bodies: false,
             ..self.clone()
@@ -250,6 +289,10 @@ impl KeyRecipe {
         }
         if !self.accept.is_empty() {
             text.push_str(&format!("; and the one of {} that Accept prefers", self.accept.list().join(", ")));
+        }
+        if !self.languages.is_empty() {
+            let all = self.languages.list().join(", ");
+            text.push_str(&format!("; and the one of {all} that Accept-Language selects"));
         }
         if self.bodies {
             text.push_str("; and, of a QUERY, a digest of its body");

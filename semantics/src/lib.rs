@@ -33,6 +33,7 @@ pub mod geo;
 mod host;
 pub mod invalidate;
 pub mod key;
+pub mod language;
 pub mod method;
 pub mod miss_budget;
 pub mod miss_reason;

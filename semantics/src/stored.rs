@@ -243,7 +243,7 @@ pub(crate) fn vary(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
 }
 
 /// The names that select a variant: those of `Vary` and of `cache.vary`. With a strict key none does: the request to the origin is determined by the key. `Accept`
-/// does not where the key has the preferred offer, which is all that the origin was sent. If the route names its private cookies, the request had only the cookies of the key: `Cookie` then selects no variant,
+/// and `Accept-Language` do not where the key has an offer, which is all that the origin was sent. If the route names its private cookies, the request had only the cookies of the key: `Cookie` then selects no variant,
 /// even if `Vary` names it.
 fn selecting(mut names: Vec<Box<str>>, policy: &Policy) -> Vec<Box<str>> {
     for it in &policy.vary {
@@ -257,18 +257,16 @@ fn selecting(mut names: Vec<Box<str>>, policy: &Policy) -> Vec<Box<str>> {
     if !policy.private_cookies.is_empty() {
         names.retain(|it| &**it != "cookie");
     }
-    if !policy.key.accept.is_empty() {
-        names.retain(|it| &**it != "accept");
-    }
+    names.retain(|it| !policy.key.negotiates(it));
     names
 }
 
-/// Adds the names by which larder itself varies the responses of a route: `cache.vary`, and `Accept` where the key has offers. A
+/// Adds the names by which larder itself varies the responses of a route: `cache.vary`, and the fields for which the key has offers. A
 /// 304 without `Vary` leaves that of the stored response in force.
 pub fn mark_varied(status: u16, fields: &mut FieldList, policy: &Policy) {
-    let accept = (!policy.key.accept.is_empty()).then_some("Accept");
+    let negotiated = ["Accept", "Accept-Language"].into_iter().filter(|it| policy.key.negotiates(it));
     if status != 304 || fields.contains("vary") {
-        crate::vary::add_names(fields, policy.vary.iter().map(String::as_str).chain(accept));
+        crate::vary::add_names(fields, policy.vary.iter().map(String::as_str).chain(negotiated));
     }
 }
 

@@ -73,6 +73,7 @@ mod idle;
 mod invalidation;
 mod keys;
 mod killed_runs;
+mod languages;
 mod limits;
 mod matching;
 mod memory;

@@ -5,15 +5,19 @@ use larder_gateway::trusted_headers;
 use larder_semantics::accept::{InvalidOffers, MAX_OFFERS, MediaTypeOffers};
 use larder_semantics::geo::COUNTRY_FIELD;
 use larder_semantics::key::{KeyRecipe, QueryPolicy};
+use larder_semantics::language::{InvalidLanguages, LanguageOffers, MAX_LANGUAGES};
 use larder_semantics::policy::Policy;
 use larder_semantics::vary;
+
+/// The most combinations of the offers of a route.
+const MAX_COMBINATIONS: usize = 64;
 
 /// The most names of `cache.vary`: the `Vary` of the origin has room for others.
 const MAX_VARIED: usize = 16;
 
 impl ConfigCheck {
     pub(super) fn recipe(&mut self, at: &RoutePath) -> KeyRecipe {
-        let accept = self.offers(at);
+        let (accept, languages) = (self.offers(at), self.languages(at));
         let key = |name: &str| self.cache_key(at, &format!("key.{name}"));
         let (drop, keep) = (self.texts(&key("drop")), self.texts(&key("keep")));
         let none = self.text(&key("query")) == "none";
@@ -29,6 +33,7 @@ impl ConfigCheck {
             headers: self.texts(&key("headers")).iter().map(|it| it.to_ascii_lowercase()).collect(),
             cookies: self.texts(&key("cookies")),
             accept,
+            languages,
             any_host_of: self.flag(&key("ignore_host")).then(|| {
                 // No two sites have a host in common.
                 let first = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
@@ -70,15 +75,21 @@ impl ConfigCheck {
                         cache.key.strict = false";
             self.key_problem(at, "query", text);
         }
-        let warning = if !recipe.accept.is_empty() && recipe.headers.iter().any(|it| it == "accept") {
-            Some(
-                "accept is in the key as sent; with key.accept, only the preferred offer is: remove it from headers",
-            )
-        } else {
-            None
-        };
-        if let Some(text) = warning {
-            self.key_problem(at, "key.headers", text);
+        for (name, key) in [("accept", "accept"), ("accept-language", "accept_language")] {
+            if recipe.negotiates(name) && recipe.headers.iter().any(|it| it == name) {
+                let text = format!(
+                    "{name} is in the key as sent; with key.{key}, only the preferred offer is: remove it from headers"
+                );
+                self.key_problem(at, "key.headers", &text);
+            }
+        }
+        let combinations = recipe.representatives().len();
+        if combinations > MAX_COMBINATIONS {
+            let text = format!(
+                "with key.accept there are {combinations} combinations of a media type, or none of them, and a language; allowed: \
+                 at most {MAX_COMBINATIONS}, since each is a stored response, and each is removed by a POST to the page"
+            );
+            self.key_problem(at, "key.accept_language", &text);
         }
         recipe
     }
@@ -101,6 +112,27 @@ impl ConfigCheck {
             }
         }
         MediaTypeOffers::default()
+    }
+
+    /// The offers of languages of a route.
+    fn languages(&mut self, at: &RoutePath) -> LanguageOffers {
+        const KEY: &str = "key.accept_language";
+        let tags = self.texts(&self.cache_key(at, KEY));
+        match LanguageOffers::new(tags) {
+            Ok(offers) => return offers,
+            // The form of the value says so already.
+            Err(InvalidLanguages::NotATag(_)) => {}
+            Err(InvalidLanguages::Twice(it)) => {
+                self.key_problem(at, KEY, &format!("{it} is in the list twice; remove one"));
+            }
+            Err(InvalidLanguages::TooMany) => {
+                let text = format!(
+                    "the list has more than {MAX_LANGUAGES} languages; each multiplies the stored responses"
+                );
+                self.key_problem(at, KEY, &text);
+            }
+        }
+        LanguageOffers::default()
     }
 
     /// `cache.vary`: sorted, in lower case, each once.

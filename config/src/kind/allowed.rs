@@ -13,6 +13,7 @@ const SECRET_TEMPLATE: &str = "the value of a header field, with variables such 
 const VARIABLE_TEMPLATE: &str = "a text without control characters, with variables such as \"{host}\", or \"file:PATH\" for the content of a file";
 const SQL_PARAMETER_NAME: &str = "a name of letters, digits and \"_\", which does not begin with a digit";
 const TRY_MEMBER: &str = "a path in files.root that begins with \"/\" or \"{path}\", such as \"{path}.html\"; or \"=404\" or \"=410\"";
+const LANGUAGE: &str = "a language tag such as \"de\" or \"pt-BR\", without wildcards and weights";
 const OFFER: &str = "a media type such as text/html, in lower case, without wildcards and parameters";
 const MEMCACHED: &str =
     "\"HOST:PORT\" or \"unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000";
@@ -87,6 +88,7 @@ impl TextForm {
             TextForm::Coding => "\"zstd\", \"br\" or \"gzip\"",
             TextForm::MediaType => "a media type such as text/html, text/* or +xml, in lower case",
             TextForm::Offer => OFFER,
+            TextForm::Language => LANGUAGE,
             TextForm::Memcached => MEMCACHED,
             TextForm::KeyText => "1 to 100 printable ASCII characters without spaces",
             TextForm::BodyTemplate => "a text of one or several lines, with variables such as \"{host}\"",

@@ -104,6 +104,8 @@ pub enum TextForm {
     MediaType,
     /// A media type.
     Offer,
+    /// A language tag.
+    Language,
     /// A memcached server, and its weight.
     Memcached,
     /// A text with variables, on one line.
@@ -271,6 +273,7 @@ impl TextForm {
             TextForm::Coding => CODINGS.contains(&text),
             TextForm::MediaType => is_media_type(text),
             TextForm::Offer => is_offer(text),
+            TextForm::Language => is_language(text),
             TextForm::Memcached => FleetServer::parse(text).is_some(),
             TextForm::KeyText => is_key_text(text),
             TextForm::Network => Network::parse(text).is_some(),

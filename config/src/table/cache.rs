@@ -57,6 +57,8 @@ pub(super) const ROWS: &[Key] = &[
         "The country of the client is part of the cache key, so that each country has pages of its own, and fields with `{country}` are sent to the origin. Requires `geoip.database`.", "true"),
     each("cache.key.accept", ValueKind::List(TextForm::Offer), None,
         "Media types that the application offers, the preferred one first. The one that the `Accept` of a request prefers is part of the cache key, and is the only one in the request to the origin; `Vary: Accept` then selects no further variants. A request that accepts none of them has a key of its own, and is sent without `Accept`.", r#"["text/html", "text/markdown"]"#),
+    each("cache.key.accept_language", ValueKind::List(TextForm::Language), None,
+        "Languages that the application offers, its default first. The one that the `Accept-Language` of a request selects (RFC 4647 lookup; the first for a request that selects none) is part of the cache key, and is the only one in the request to the origin; `Vary: Accept-Language` then selects no further variants.", r#"["en", "de", "pt-BR"]"#),
     each("cache.key.ignore_host", ValueKind::Bool, Some("false"),
         "All hosts of the site share one cache. Keys contain `*` and the first host of the site.", "true"),
     each("cache.key.strict", ValueKind::Bool, Some("false"),

@@ -269,19 +269,11 @@ impl RequestInput<'_, '_> {
         }
     }
 
-    /// Removes what is stored for a target: for each offer of the key, whichever this request prefers.
+    /// Removes what is stored for a target: for each offer of the key, not only those that this request prefers.
     async fn invalidate_target(&self, policy: &Policy, target: &str) {
-        let rest = self.fields.iter().filter(|it| !it.is("accept")).copied();
-        let mut offers: Vec<Vec<Field<'_>>> = policy
-            .key
-            .accept
-            .representatives()
-            .map(|it| rest.clone().chain([Field { name: "accept", value: it.as_bytes() }]).collect())
-            .collect();
-        if offers.is_empty() {
-            offers.push(self.fields.to_vec());
-        }
-        for fields in offers {
+        let rest = self.fields.iter().filter(|it| !policy.key.negotiates(it.name)).copied();
+        for offers in policy.key.representatives() {
+            let fields: Vec<Field<'_>> = rest.clone().chain(offers).collect();
             let mut key = Vec::new();
             let (scheme, authority) = (self.request.scheme, &self.request.authority);
             cache_key::write(policy, scheme, authority, target, &fields, &mut key);

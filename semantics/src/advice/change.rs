@@ -404,7 +404,7 @@ pub(super) fn fewer_variants(of: &[VaryingField]) -> SafeChange {
             "`cache.ignored_cookies` names the cookies that do not change it, such as those of analytics.",
         );
     } else if has("Accept-Language") {
-        sentence.push_str("`cache.key.strict` is no remedy where the page has several languages: it keeps Accept-Language from the application, so that all clients get one language. The application chooses the language by the URL, or by a cookie in `cache.key.cookies`.");
+        sentence.push_str("`cache.key.accept_language` with the languages of the application, such as `[\"en\", \"de\"]`, leaves one variant for each language. `cache.key.strict` is no remedy where the page has several languages: it keeps Accept-Language from the application, so that all clients get one language.");
     } else {
         let language =
             if of.is_empty() { ", with Accept-Language also one language for all clients" } else { "" };

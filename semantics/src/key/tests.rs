@@ -183,6 +183,7 @@ fn recipe() -> impl Strategy<Value = KeyRecipe> {
             cookies: names(&cookies),
             any_host_of,
             accept: crate::accept::MediaTypeOffers::default(),
+            languages: crate::language::LanguageOffers::default(),
             bodies: false,
             strict: false,
         },
@@ -291,6 +292,7 @@ proptest! {
             cookies: names(&["*"]),
             any_host_of: None,
             accept: crate::accept::MediaTypeOffers::default(),
+            languages: crate::language::LanguageOffers::default(),
             bodies: false,
             strict: false,
         };

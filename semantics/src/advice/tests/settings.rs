@@ -69,7 +69,7 @@ fn the_advice_about_variants_names_the_fields_and_warns_of_one_language() {
     check(
         &["Accept-Language", "User-Agent"],
         "Accept-Language (9 values), User-",
-        "get one language",
+        "`cache.key.accept_language` with the languages",
         "Until",
     );
     check(&["Cookie"], "Cookie (9 values)", "cache.ignored_cookies", "strict");
