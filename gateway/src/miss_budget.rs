@@ -95,16 +95,15 @@ pub(crate) struct OriginClock {
 impl Drop for OriginClock {
     fn drop(&mut self) {
         let Some(share) = self.budget.settings.seconds else { return };
-        let now = clock::monotonic_now().0;
-        let took = now.saturating_sub(self.began);
+        let took = clock::monotonic_now().0.saturating_sub(self.began);
         if took > 0 {
-            let charge = |full| Ok::<_, ()>(share.charge(full, now * TICKS, took));
+            let charge = |full| Ok::<_, ()>(share.charge(full, now(), took));
             let _ = self.budget.table.change(self.key, charge);
         }
     }
 }
 
-/// The time, read from the kernel: the coarse reading moves a few times a second, which would be the highest rate.
+/// The time, read from the kernel: the reading of workers moves a few times a second, which would be the highest rate.
 fn now() -> u64 {
-    clock::monotonic_now().0 * TICKS
+    clock::rate_millis() * TICKS
 }

@@ -9,7 +9,7 @@ pub const TICKS: u64 = 16_000;
 /// The highest number of requests in a second.
 pub const MOST_IN_A_SECOND: u64 = 100_000;
 
-/// The tolerance for a clock of milliseconds that several workers read. It shifts requests, and never raises the rate.
+/// The tolerance for a clock whose readings are up to 4 ms old. It shifts requests, and never raises the rate.
 const CLOCK: u64 = 4 * TICKS;
 
 /// A number of events in a time.

@@ -89,9 +89,9 @@ impl Drop for InProgress {
     }
 }
 
-/// The time for rates, read from the kernel: the coarse reading moves a few times a second, which would be the highest rate.
+/// The time for rates, read from the kernel: the reading of workers moves a few times a second, which would be the highest rate.
 pub(super) fn ticks() -> u64 {
-    clock::monotonic_now().0 * TICKS
+    clock::rate_millis() * TICKS
 }
 
 impl RequestLimit {
