@@ -202,6 +202,78 @@ fn changes_of_the_tables_and_of_the_publication_are_gaps() {
     is_followed(4);
     postgres.sql("update users set name = 'c4' where id = 7");
     has("c4");
+    // Undone before anyone can look.
+    postgres.sql(
+        "begin; alter publication larder set (publish = 'insert'); update users set name = 'c5' where id = 7; \
+         alter publication larder set (publish = 'insert, update, delete, truncate'); commit",
+    );
+    has("c5");
+}
+
+/// Changes of which no log has a message: the labels of a type, a view, a function, a table that inherits, and a partition without a log.
+#[test]
+fn what_rows_are_made_of_is_followed() {
+    let more = "create type color as enum ('red', 'blue'); create table cars (id int primary key, color color); \
+        insert into cars values (7, 'red'); create view seen as select id, color::text as color from cars; \
+        create function shade(int) returns text language sql as 'select color::text from cars where id = $1'; \
+        create table logs (id int primary key, text text) partition by range (id); \
+        create table logs_1 partition of logs for values from (0) to (100); insert into logs values (7, 'l1'); \
+        grant select on all tables in schema public to larder; \
+        alter publication larder set (publish_via_partition_root = true); alter publication larder add table cars, logs";
+    let postgres = Postgres::with(&["wal_level=logical"], &format!("{TABLES}; {more}"));
+    let route = |name: &str, query: &str, table: &str| {
+        format!(
+            "[[site.route]]\npath = \"/{name}/{{id}}\"\ncache = {{ default_ttl = \"1d\" }}\n\
+             sql = {{ query = \"{query}\", parameters = {{ id = \"path int\" }}, rows = [\"{table}.id = :id\"] }}\n"
+        )
+    };
+    let routes = [
+        route("car", "select color from cars where id = :id", "cars"),
+        route("seen", "select color from seen where id = :id", "cars"),
+        route("shade", "select shade(:id) as color", "cars"),
+        route("log", "select text from logs where id = :id", "logs"),
+    ];
+    let database = postgres.table("follow.publication = \"larder\"");
+    let larder = Larder::configured(format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{database}\n[log]\nerror = \"error.log\"\n[[site]]\nhosts = [\"*\"]\n{}",
+        routes.concat()
+    ));
+    let followed = |times: usize| {
+        until("the database is followed", || {
+            larder.error_log().matches("database-followed").count() >= times
+        });
+        warm(&larder, &["/car/7", "/seen/7", "/shade/7", "/log/7"]);
+    };
+    let has = |target: &str, text: &str| {
+        until(&format!("{target} has {text}"), || larder.get(target).text().contains(text));
+    };
+    followed(1);
+    postgres.sql("alter type color rename value 'red' to 'crimson'");
+    has("/car/7", "crimson");
+    followed(2);
+    postgres.sql("create or replace view seen as select id, 'new ' || color::text as color from cars");
+    has("/seen/7", "new crimson");
+    followed(3);
+    postgres.sql("create or replace function shade(int) returns text language sql as $$select 'dark'$$");
+    has("/shade/7", "dark");
+    followed(4);
+    postgres.sql("alter table logs_1 set unlogged; update logs set text = 'l2' where id = 7");
+    until("the partition is named", || {
+        larder
+            .error_log()
+            .contains("the partition logs_1 of logs is not in its log; run `ALTER TABLE logs_1 SET LOGGED`")
+    });
+    has("/log/7", "l2");
+    postgres.sql("alter table logs_1 set logged");
+    followed(5);
+    postgres.sql("create table vans () inherits (cars)");
+    until("the inheriting table is named", || larder.error_log().contains("name vans in sql.rows"));
+    postgres.sql("drop table vans; create schema own; create table own.cars (id int); alter role larder set search_path = own, public; grant usage on schema own to larder");
+    until("the schema is named", || {
+        larder.error_log().contains(
+            "queries find the table cars in the schema own (search_path); name own.cars in sql.rows",
+        )
+    });
 }
 
 #[test]

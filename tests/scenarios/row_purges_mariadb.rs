@@ -190,6 +190,31 @@ fn inserts_deletes_transactions_and_emptied_tables() {
     assert!(!larder.error_log().contains("database-not-followed"), "{}", larder.error_log());
 }
 
+/// The database deletes a row of a table by a chain of references that leads through another database, and logs only the first of them.
+#[test]
+fn references_lead_through_other_databases() {
+    let other = "create database other; create table other.top (id int primary key) engine = innodb; \
+        create table other.mid (id int primary key, top int, foreign key (top) references other.top (id) on delete cascade) engine = innodb; \
+        create table leaves (id int primary key, mid int, foreign key (mid) references other.mid (id) on delete cascade) engine = innodb; \
+        insert into other.top values (1), (2); insert into other.mid values (1, 1), (2, 2); insert into leaves values (1, 1), (2, 2); \
+        grant select on other.* to larder";
+    let maria = MariaDb::with(&LOG, &format!("{TABLES}; {other}"));
+    let route = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/leaf/{id}\"\ncache = { default_ttl = \"1d\" }\n\
+        sql = { query = \"select id from leaves where id = :id\", parameters = { id = \"path int\" }, rows = [\"leaves.id = :id\"] }\n";
+    let database = maria.table(FOLLOW);
+    let larder = Larder::configured(format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{database}\n[log]\nerror = \"error.log\"\n{route}"
+    ));
+    followed(&larder);
+    warm(&larder, &["/leaf/1", "/leaf/2"]);
+    sql(&maria, "delete from other.top where id = 1");
+    lacks(&larder, "/leaf/1", "1");
+    sql(&maria, "revoke select on other.* from larder; alter table leaves add column more int");
+    until("the table that cannot be seen is named", || {
+        larder.error_log().contains("depend on the table `other`.`mid` by foreign keys, and the user may not see its own; grant it SELECT on `other`.`mid`")
+    });
+}
+
 #[test]
 fn changed_tables_texts_and_short_images() {
     let maria = mariadb();
@@ -231,6 +256,9 @@ fn changed_tables_texts_and_short_images() {
     warm(&larder, &all);
     sql(&maria, "set binlog_format = 'STATEMENT'; update users set name = 'text' where id = 7");
     has(&larder, "/user/7", "text");
+    warm(&larder, &all);
+    sql(&maria, "set binlog_format = 'STATEMENT'; analyze update users set name = 'seen' where id = 7");
+    has(&larder, "/user/7", "seen");
     // Another table under the same name.
     warm(&larder, &all);
     sql(

@@ -425,7 +425,10 @@ impl StatementEffect {
             ["xa", "start" | "begin" | "end" | "prepare" | "rollback", ..] => Self::Nothing,
             ["xa", "commit", ..] => Self::CommitsPrepared,
             ["create" | "drop", "temporary", ..] | ["drop", "/*!40005", "temporary", ..] => Self::Nothing,
-            ["flush" | "analyze" | "grant" | "revoke", ..] => Self::Nothing,
+            ["flush" | "grant" | "revoke", ..] => Self::Nothing,
+            ["analyze", "table" | "tables" | "local" | "no_write_to_binlog", ..] => Self::Nothing,
+            // It executes the statement that it analyses.
+            ["analyze", ..] => Self::Rows,
             ["create" | "drop" | "alter", "user" | "role", ..] => Self::Nothing,
             ["insert" | "update" | "delete" | "replace" | "load" | "truncate", ..] => Self::Rows,
             _ => Self::Tables,

@@ -184,18 +184,35 @@ struct Reference {
     by_update: bool,
 }
 
-/// The references of these tables: `information_schema.referential_constraints` has none for a user who only reads.
+/// The references of these tables, and of the tables to which they lead, in whatever database: a change of these reaches the former.
+/// `information_schema.referential_constraints` has none for a user who only reads.
 async fn references(
     connection: &MySqlConnection,
     tables: impl Iterator<Item = &TablePlace>,
 ) -> Result<Vec<Reference>, String> {
+    let mut left: Vec<TablePlace> = tables.cloned().collect();
+    let mut seen: BTreeSet<TablePlace> = left.iter().cloned().collect();
     let mut found = Vec::new();
-    for place in tables {
+    while let Some(place) = left.pop() {
         let text = format!("SHOW CREATE TABLE {}.{}", identifier(&place.0), identifier(&place.1));
-        // A table that is gone by now is named in the log.
-        let Ok(rows) = connection.select_once(&text).await else { continue };
+        let rows = match connection.select_once(&text).await {
+            Ok(rows) => rows,
+            Err(why) if why.contains("denied") => {
+                let shown = format!("{}.{}", identifier(&place.0), identifier(&place.1));
+                return Err(format!(
+                    "tables of its pages depend on the table {shown} by foreign keys, and the user may not see its own; grant it SELECT on {shown}"
+                ));
+            }
+            // A table that is gone by now is named in the log.
+            Err(_) => continue,
+        };
         let text = rows.first().and_then(|it| it.get(1)).map_or("", String::as_str);
-        found.extend(text.lines().filter_map(|it| reference(it, place)));
+        for reference in text.lines().filter_map(|it| reference(it, &place)) {
+            if seen.insert(reference.parent.clone()) {
+                left.push(reference.parent.clone());
+            }
+            found.push(reference);
+        }
     }
     Ok(found)
 }

@@ -36,11 +36,19 @@ const KEY: &str = "SELECT a.attname::text FROM pg_index i CROSS JOIN LATERAL unn
 /// The columns of a table with a collation by which different texts are equal.
 const UNCLEAR: &str = "SELECT a.attname::text FROM pg_attribute a JOIN pg_collation c ON c.oid = a.attcollation \
      WHERE a.attrelid = $1 AND NOT c.collisdeterministic";
-/// The publication, its tables, and their form and files, those of partitions included; and the end of the log.
-const PUBLISHED: &str = "SELECT coalesce(string_agg(concat_ws(' ', to_jsonb(b), to_jsonb(p), c.oid, c.relpersistence, c.relfilenode, \
+/// The publication, its tables, their form and files, those of partitions included, and the tables that inherit from them; the labels of types, the
+/// views, the files of materialized ones, and the functions, whose changes no log has; and the end of the log. The number of the last transaction of a row tells of changes that
+/// were undone.
+const PUBLISHED: &str = "SELECT coalesce(string_agg(concat_ws(' ', to_jsonb(b), b.xmin, to_jsonb(p), c.oid, c.relpersistence, c.relfilenode, \
+     (SELECT string_agg(r.oid || ' ' || r.xmin, ',' ORDER BY r.oid) FROM pg_publication_rel r WHERE r.prpubid = b.oid AND r.prrelid = c.oid), \
+     (SELECT string_agg(h.inhrelid::text, ',' ORDER BY h.inhrelid) FROM pg_inherits h WHERE h.inhparent = c.oid), \
      (SELECT string_agg(a.attname || ' ' || a.atttypid, ',' ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0), \
      (SELECT string_agg(t.relid || ' ' || coalesce(pg_relation_filenode(t.relid), 0), ',' ORDER BY t.relid) FROM pg_partition_tree(c.oid) t)), \
-     ';' ORDER BY c.oid), ''), (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END \
+     ';' ORDER BY c.oid), '') || concat_ws(' ', '', \
+     (SELECT sum(hashtext(concat(e.oid, ' ', e.xmin))) FROM pg_enum e), \
+     (SELECT sum(hashtext(concat(w.oid, ' ', w.relfilenode))) FROM pg_class w WHERE w.relkind = 'm'), \
+     (SELECT sum(hashtext(concat(v.oid, ' ', v.xmin))) FROM pg_rewrite v WHERE v.oid >= 16384), \
+     (SELECT sum(hashtext(concat(f.oid, ' ', f.xmin))) FROM pg_proc f WHERE f.oid >= 16384)), (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END \
      - '0/0')::bigint FROM pg_publication b JOIN pg_publication_tables p USING (pubname) \
      JOIN pg_namespace n ON n.nspname = p.schemaname JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = n.oid \
      WHERE b.pubname = $1";
@@ -50,6 +58,17 @@ const CHILDREN: &str = "SELECT k.relname::text, CASE WHEN m.nspname = 'public' T
      JOIN pg_class h ON h.oid = c.inhrelid JOIN pg_namespace m ON m.oid = h.relnamespace \
      JOIN pg_class k ON k.oid = c.inhparent AND k.relkind = 'r' JOIN pg_namespace n ON n.oid = k.relnamespace \
      WHERE CASE WHEN n.nspname = 'public' THEN k.relname::text ELSE n.nspname || '.' || k.relname END = ANY($1)";
+/// Partitions of published tables whose changes the log has not: unlogged ones, and those of other servers.
+const UNLOGGED: &str = "SELECT t.name, m.oid::regclass::text, m.relkind = 'f' FROM (SELECT c.oid, \
+         CASE WHEN n.nspname = 'public' THEN c.relname::text ELSE n.nspname || '.' || c.relname END AS name \
+         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'p') t \
+     CROSS JOIN LATERAL pg_partition_tree(t.oid) l JOIN pg_class m ON m.oid = l.relid \
+     WHERE t.name = ANY($1) AND (m.relpersistence <> 'p' OR m.relkind = 'f') ORDER BY 2";
+
+/// The tables without a schema before their name that a query of this user finds in another schema than `public`.
+const RESOLVED: &str = "SELECT t.name, n.nspname::text FROM unnest($1::text[]) AS t(name) \
+     JOIN pg_class c ON c.oid = to_regclass(quote_ident(t.name)) JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE strpos(t.name, '.') = 0 AND n.nspname <> 'public' ORDER BY 1";
 
 /// Of each of these tables: the primary key, the columns whose former values are logged, and the types of columns whose equality is that of
 /// bytes.
@@ -418,7 +437,29 @@ async fn check(client: &Client, settings: &DatabaseSettings, follow: &FollowSett
             ));
         }
     }
-    Ok(())
+    let rows = timeout(SHORT, client.query(RESOLVED, &[&names])).await.map_err(|_| timed_out())?;
+    if let Some(row) = rows.map_err(|it| causes(&it))?.into_iter().next() {
+        let (table, schema): (String, String) = (get(&row, 0)?, get(&row, 1)?);
+        return Err(format!(
+            "queries find the table {table} in the schema {schema} (search_path); name {schema}.{table} in sql.rows"
+        ));
+    }
+    logs_partitions(client, &names).await
+}
+
+/// Whether the log has the changes of every partition of these tables.
+async fn logs_partitions(client: &Client, names: &[&str]) -> Result<(), String> {
+    let rows = timeout(SHORT, client.query(UNLOGGED, &[&names])).await.map_err(|_| timed_out())?;
+    let Some(row) = rows.map_err(|it| causes(&it))?.into_iter().next() else { return Ok(()) };
+    let (table, partition): (String, String) = (get(&row, 0)?, get(&row, 1)?);
+    Err(match get(&row, 2)? {
+        true => format!(
+            "the partition {partition} of {table} is a table of another server, whose changes its log has not; detach it, or remove {table} from sql.rows"
+        ),
+        false => format!(
+            "the partition {partition} of {table} is not in its log; run `ALTER TABLE {partition} SET LOGGED`"
+        ),
+    })
 }
 
 /// The tables that pages show, as they are logged.
