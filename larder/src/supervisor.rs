@@ -8,7 +8,6 @@ use crate::service_manager::ServiceManager;
 use crate::start::{self, Running, Started};
 use crate::upgrade::old_process::Successor;
 use crate::upgrade::program;
-use crate::upgrade::purge_channel::LinkEnd;
 use larder_admin::{
     Admin, AdminAccess, Audit, Configuring, HistoryEnd, HistoryState, JudgedRequests, RecentSums,
     ReloadOrder, ServerState, UpgradeOrder,
@@ -149,7 +148,7 @@ struct Supervisor {
     /// The other process of an upgrade, while there is one.
     peer: Rc<PurgePeer>,
     /// The connection to the process that replaced this one.
-    successor: RefCell<Option<JoinHandle<LinkEnd>>>,
+    successor: RefCell<Option<JoinHandle<()>>>,
     /// The task that follows databases.
     followed: RefCell<Option<JoinHandle<()>>>,
     /// The state of each followed database.

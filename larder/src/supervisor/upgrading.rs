@@ -139,7 +139,14 @@ impl Supervisor {
             "replaced": std::process::id(),
         });
         let _ = order.outcome.send(Ok(answer));
-        self.successor.replace(Some(successor.link));
+        let (errors, link) = (self.running.errors.clone(), successor.link);
+        self.successor.replace(Some(tokio::task::spawn_local(async move {
+            if let Ok(LinkEnd::Broken(why)) = link.await {
+                let now = "this process finishes its requests and ends; none accepts connections until larder is started again";
+                let values = [("process", &*process), ("why", &*why.sentence()), ("now", now)];
+                errors.event(Level::Error, "successor-ended", &values);
+            }
+        })));
         self.running.shared.stream.close();
         if let Some(worker) = &*self.admin_worker.borrow() {
             worker.leave_queues();

@@ -51,6 +51,7 @@ pub const EVENTS: &[EventRow] = &[
     row("proxy-header", Level::Warn, "A connection was closed for lack of a valid PROXY protocol header: `from`, `why` (`refused`: not in `clients.proxies`; `missing`, `malformed`, `cut`, `timeout`). At most one line per second and `why`; `left_out` counts the others."),
     row("upgraded", Level::Info, "A new process has the sockets, the RAM and disk tiers and the purges; this one finishes its requests: `process`, `version`, `because`."),
     row("upgrade-failed", Level::Error, "The new process of an upgrade could not take over: `why`, `because`. This process keeps serving."),
+    row("successor-ended", Level::Error, "The process that replaced this one by an upgrade has ended, by a stop, a signal or a crash, while this one finished its requests: `process`, `why`, `now`."),
     row("predecessor-crashed", Level::Warn, "The larder that this process replaces ended during the hand-over or before it had finished its requests: `why`, and `now`, the state with which this process serves."),
     row("predecessor-ended", Level::Info, "The process that this one replaced has finished its requests, or a release that does not report this has ended."),
     row("ram-handed-over", Level::Info, "At an upgrade, the RAM tier was taken over from the running process: `version` (of the stream), `responses`, `bytes`, `shared` (the part of them that was not copied: large bodies), `left_out` (expired, or beyond the budget, three quarters of the memory that is left, or 20 s), `duration_ms`."),

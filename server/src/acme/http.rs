@@ -95,7 +95,9 @@ impl AcmeClient {
         }
         let server = self.server(&place.from);
         let answer = server.send((parts.method.as_str(), &place.target), &fields, body).await;
-        let answer = answer.map_err(|why| failed(of_authority(&place.from.authority(), &why)))?;
+        let authority = place.from.authority();
+        let answer = answer.map_err(|why| failed(of_authority(&authority, &why)))?;
+        let status = answer.status;
         if answer.status >= 400 {
             self.retry_after.set(answer.fields.get("retry-after").and_then(seconds));
         }
@@ -104,7 +106,13 @@ impl AcmeClient {
             response = response.header(it.name, it.value);
         }
         let (parts, ()) = response.body(()).map_err(Error::Http)?.into_parts();
-        let body = answer.body.ok_or_else(|| failed("the answer is larger than 1 MiB".to_owned()))?;
+        let bad =
+            |what: &str| failed(format!("the CA {authority} answered {status} to {} {what}", place.target));
+        let body = answer.body.ok_or_else(|| bad("with more than 1 MiB"))?;
+        // The library would tell neither the CA nor the status.
+        if !(body.is_empty() || body.starts_with(b"-----BEGIN") || is_json(&body)) {
+            return Err(bad("with a body that is no JSON"));
+        }
         Ok(BytesResponse { parts, body: Box::new(body) })
     }
 
@@ -113,6 +121,10 @@ impl AcmeClient {
         let made = || InternalClient::at(at, self.ca.as_ref(), "/".to_owned(), TIMEOUT);
         servers.entry(at.name()).or_insert_with(made).clone()
     }
+}
+
+fn is_json(body: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok()
 }
 
 /// The seconds of `Retry-After` (RFC 9110 section 10.2.3).

@@ -92,6 +92,19 @@ fn a_new_process_that_has_everything_goes_on_after_a_crash_of_the_old_one() {
 }
 
 #[test]
+fn a_crash_of_the_new_process_is_logged_by_the_old_one() {
+    let (mut running, mut client, _origin, folder) = upgraded_with_websocket("10m", "");
+    let process = libc::pid_t::try_from(*running.processes.last().unwrap()).unwrap();
+    // SAFETY: the number is of a process that this test started, which ends by this signal alone.
+    assert_eq!(0, unsafe { libc::kill(process, libc::SIGKILL) });
+    until("the old process notices the end", || log(folder.path()).contains("successor-ended"));
+    client.send("after");
+    assert_eq!(b"after", &client.read_bytes(5)[..], "it finishes its requests");
+    drop(client);
+    assert_eq!(Some(0), wait(&mut running.larder.child).code());
+}
+
+#[test]
 fn a_crash_of_the_old_process_cuts_its_requests_and_is_logged() {
     // A release before this one announces no report, and its end is no crash.
     let cases = [
