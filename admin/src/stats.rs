@@ -125,7 +125,7 @@ impl Admin {
         };
         let of_fleet = match &live.config.fleet {
             None => tier("fleet", "off", &fleet, Value::Null),
-            Some(it) => tier("fleet", "on", &fleet, json!({ "servers": it.servers.len() })),
+            Some(it) => tier("fleet", "on", &fleet, json!({ "servers": it.client.servers.len() })),
         };
         let own = json!({
             "objects": store.objects(), "used_bytes": store.used(), "budget_bytes": live.config.ram.budget,

@@ -1,5 +1,6 @@
 //! The settings of directories: of a route over files, and of files that an application hands over.
 
+use larder_files::SymlinkPolicy;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub struct FilesConfig {
     /// Whether names that begin with a dot are served.
     pub dotfiles: bool,
     /// Symbolic links.
-    pub symlinks: SymlinkSetting,
+    pub symlinks: SymlinkPolicy,
     /// Whether precompressed siblings are used.
     pub precompressed: bool,
     /// `Cache-Control` of every file; `None` sends none.
@@ -36,17 +37,6 @@ pub struct FilesConfig {
     pub cache_for: Duration,
     /// Files up to this many bytes are kept in RAM whole.
     pub small_file: u64,
-}
-
-/// The treatment of symbolic links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SymlinkSetting {
-    /// Rejected.
-    Never,
-    /// Followed if they stay beneath the root.
-    Beneath,
-    /// Followed anywhere.
-    Follow,
 }
 
 /// The directory of files that the application of a route hands over.

@@ -14,7 +14,7 @@ use super::LogFormat;
 use super::access::{AccessMember, ForwardKey, KeyUrl, LimitKey};
 use super::address::{self, entrance, origin, socket_address};
 use super::member::{self, OriginMember};
-use super::memcached_address::FleetServer;
+use super::memcached_address;
 use larder_database::{
     DatabasePlace, PARAMETER_FORM, PLACE_FORMS, REPLICA_FORM, ReplicaSettings, SHOWN_ROWS_FORM, ShownRows,
     SqlParameter, TABLE_COLUMN_FORM, TableColumn,

@@ -67,7 +67,7 @@ pub use named_paths::watched;
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, plain_list};
 
-pub use files::{FilesConfig, SendfileConfig, SymlinkSetting};
+pub use files::{FilesConfig, SendfileConfig};
 use files_in_force::FilesInForce;
 use history_place::HistoryPlace;
 use larder_gateway::buffered::BufferedBodies;
@@ -155,7 +155,7 @@ pub struct Config {
     /// The spool for slow readers of bodies that are too large to keep; `None` cuts such readers.
     pub spool: Option<tiers::SpoolConfig>,
     /// The disk tier, if configured.
-    pub disk: Option<tiers::DiskConfig>,
+    pub disk: Option<larder_store::disk::DiskSettings>,
     /// The memcached fleet, if configured.
     pub fleet: Option<tiers::FleetConfig>,
     /// The admin interface.

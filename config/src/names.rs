@@ -1,9 +1,9 @@
 //! Warnings of origins and fleet servers with unknown names when larder takes over a configuration: not errors, since a
 //! name may be added later. The lookups for requests are not here.
 
-use crate::memcached_address::ServerAddress;
 use crate::{Config, Problem, Source};
 use larder_origin::OriginAddress;
+use larder_store::fleet::MemcachedAddress;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -72,8 +72,8 @@ fn names(config: &Config) -> Vec<NamedHost> {
             });
         }
     }
-    for server in config.fleet.iter().flat_map(|it| &it.servers) {
-        let ServerAddress::Tcp(host, port) = &server.place else { continue };
+    for server in config.fleet.iter().flat_map(|it| &it.client.servers) {
+        let MemcachedAddress::Tcp(host, port) = &server.at else { continue };
         names.push(NamedHost {
             source: config.decided.by("cache.fleet.servers"),
             key: "cache.fleet.servers",

@@ -31,7 +31,7 @@ impl Gateway {
         let policy = &route.policy;
         let disk = self.disk_of(policy).filter(|it| it.knows(key))?;
         // The fleet may have a newer one; and a frequently used response belongs in RAM, if it fits.
-        let is_for_ram = || self.is_for_ram(hash) && self.store.could_hold(disk.size_of(key));
+        let is_for_ram = || self.is_for_ram(disk, hash) && self.store.could_hold(disk.size_of(key));
         if self.fleet_of(policy).is_some() || (policy.tiers.ram && is_for_ram()) {
             return None;
         }

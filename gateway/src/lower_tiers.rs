@@ -21,8 +21,6 @@ pub struct LowerTiers {
     pub disk: Option<Arc<DiskTier>>,
     /// This worker's client.
     pub fleet: Option<Rc<Fleet>>,
-    /// The use at which a large body on disk is taken into RAM.
-    pub promote_after: u32,
 }
 
 impl LowerTiers {

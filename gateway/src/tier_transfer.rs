@@ -250,7 +250,7 @@ impl Gateway {
         mut stored: Stored,
     ) -> (Stored, PromoteToRam) {
         let StoredBody::Disk(slice) = &stored.body else { return (stored, PromoteToRam::IntoRam) };
-        if !policy.tiers.ram || self.uses.borrow_mut().count(hash) < self.tiers.promote_after {
+        if !policy.tiers.ram || self.uses.borrow_mut().count(hash) < disk.promote_after() {
             return (stored, PromoteToRam::NotYet);
         }
         match disk.copy_in(&self.store, slice).await {
@@ -264,8 +264,8 @@ impl Gateway {
     }
 
     /// Whether the next use of a large response on disk takes it into RAM.
-    pub(crate) fn is_for_ram(&self, hash: KeyHash) -> bool {
-        self.uses.borrow().so_far(hash).saturating_add(1) >= self.tiers.promote_after
+    pub(crate) fn is_for_ram(&self, disk: &DiskTier, hash: KeyHash) -> bool {
+        self.uses.borrow().so_far(hash).saturating_add(1) >= disk.promote_after()
     }
 
     /// Counts a use of a large response on disk.

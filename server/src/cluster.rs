@@ -55,10 +55,10 @@ impl NodesPlan {
         Some(Self {
             poll: it.poll,
             lease: it.lease,
-            within: it.timeout.max(it.connect_timeout).min(it.lease / 4),
-            expire: it.expire,
-            prefix: it.key_prefix.clone(),
-            servers: it.servers.iter().map(|it| it.place.to_string()).collect(),
+            within: it.client.timeout.max(it.client.connect_timeout).min(it.lease / 4),
+            expire: u32::try_from(it.client.expire.as_secs()).unwrap_or(u32::MAX),
+            prefix: it.client.keys.prefix().to_owned(),
+            servers: it.client.servers.iter().map(|it| it.at.to_string()).collect(),
             name: name.trim().to_owned(),
         })
     }

@@ -3,12 +3,11 @@
 
 use crate::health_checks;
 use crate::internal_client::InternalClient;
-use larder_config::memcached_address::ServerAddress;
 use larder_config::problem::Source;
-use larder_config::tiers::{FleetConfig, FleetProtocol};
 use larder_config::{Config, OriginMember, Origins, Proxy, RouteConfig, Service};
 use larder_database::{DatabaseSettings, ReplicaSettings};
 use larder_origin::{CheckResult, HealthCheck, OriginAddress, OriginError};
+use larder_store::fleet::{FleetSettings, MemcachedAddress, MemcachedProtocol};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::future::Future;
@@ -129,7 +128,7 @@ fn contactable(config: &Config) -> Vec<Contactable> {
         settings.replicas.iter().for_each(|it| add(replica(config, settings, it)));
     }
     if let Some(fleet) = &config.fleet {
-        fleet.servers.iter().for_each(|it| add(memcached(fleet, &it.place)));
+        fleet.client.servers.iter().for_each(|it| add(memcached(&fleet.client, &it.at)));
     }
     found
 }
@@ -257,7 +256,7 @@ fn replica(config: &Config, of: &Arc<DatabaseSettings>, it: &ReplicaSettings) ->
     Contactable { kind: "replica", name, source: Source::Default, answer: Box::pin(answer) }
 }
 
-fn memcached(fleet: &FleetConfig, at: &ServerAddress) -> Contactable {
+fn memcached(fleet: &FleetSettings, at: &MemcachedAddress) -> Contactable {
     let (place, limit, protocol) = (at.clone(), fleet.connect_timeout + fleet.timeout, fleet.protocol);
     let answer = async move {
         let asked = timeout(limit, version(&place, protocol)).await;
@@ -276,22 +275,22 @@ fn memcached(fleet: &FleetConfig, at: &ServerAddress) -> Contactable {
 }
 
 /// Whether a memcached server answers `version`.
-async fn version(at: &ServerAddress, protocol: FleetProtocol) -> io::Result<bool> {
+async fn version(at: &MemcachedAddress, protocol: MemcachedProtocol) -> io::Result<bool> {
     match at {
-        ServerAddress::Tcp(host, port) => {
+        MemcachedAddress::Tcp(host, port) => {
             ask_version(TcpStream::connect((&**host, *port)).await?, protocol).await
         }
-        ServerAddress::Unix(path) => ask_version(UnixStream::connect(path).await?, protocol).await,
+        MemcachedAddress::Unix(path) => ask_version(UnixStream::connect(path).await?, protocol).await,
     }
 }
 
 async fn ask_version(
     mut server: impl AsyncRead + AsyncWrite + Unpin,
-    protocol: FleetProtocol,
+    protocol: MemcachedProtocol,
 ) -> io::Result<bool> {
     let (question, answer): (_, &[u8]) = match protocol {
-        FleetProtocol::Meta => (VERSION, b"VERSION "),
-        FleetProtocol::Binary => (BINARY_VERSION, &[0x81, 0x0b]),
+        MemcachedProtocol::Meta => (VERSION, b"VERSION "),
+        MemcachedProtocol::Binary => (BINARY_VERSION, &[0x81, 0x0b]),
     };
     server.write_all(question).await?;
     let mut found = vec![0; answer.len()];

@@ -72,7 +72,7 @@ impl DescriptorShares {
 /// Descriptors that the tiers below RAM may open later: segments of the disk, connections to the fleet.
 fn later(config: &Config, lower: &SharedTiers, workers: NonZeroUsize) -> usize {
     let segments = lower.disk().map_or(0, |it| it.segments_to_come());
-    let fleet = config.fleet.as_ref().map_or(0, |it| it.servers.len() * it.connections);
+    let fleet = config.fleet.as_ref().map_or(0, |it| it.client.servers.len() * it.client.connections);
     segments + fleet * (workers.get() + 1)
 }
 

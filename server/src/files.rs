@@ -3,7 +3,7 @@
 use larder_counters::Counters;
 use larder_files::{
     Dotfiles, Encoded, FileCompression, FileEncoder, FileFinding, Listing, Root, RootOptions, ScriptOptions,
-    ScriptRoot, SymlinkPolicy,
+    ScriptRoot,
 };
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::stages::{self, RequestStage, Stages};
@@ -52,7 +52,7 @@ pub fn open(
         index: files.index.clone(),
         listing: if files.listing { Listing::On } else { Listing::Off },
         dotfiles: if files.dotfiles { Dotfiles::Shown } else { Dotfiles::Hidden },
-        symlinks: symlinks(files),
+        symlinks: files.symlinks,
         precompressed: files.precompressed,
         cache_for: files.cache_for,
         cache_control: files.cache_control.clone(),
@@ -70,20 +70,12 @@ pub fn open_scripts(php: &larder_config::php::PhpConfig) -> Result<Arc<ScriptRoo
     let options = ScriptOptions {
         seen_as: php.application_root.clone(),
         front: php.front_controller.clone(),
-        symlinks: symlinks(&php.files),
+        symlinks: php.files.symlinks,
         more: php.env.clone(),
         before: php.before.clone(),
         cache_for: php.files.cache_for,
     };
     ScriptRoot::open(&php.files.root, options).map_err(|it| unusable(&php.files, &it))
-}
-
-fn symlinks(files: &larder_config::FilesConfig) -> SymlinkPolicy {
-    match files.symlinks {
-        larder_config::SymlinkSetting::Never => SymlinkPolicy::Never,
-        larder_config::SymlinkSetting::Beneath => SymlinkPolicy::Beneath,
-        larder_config::SymlinkSetting::Follow => SymlinkPolicy::Anywhere,
-    }
 }
 
 fn unusable(files: &larder_config::FilesConfig, error: &std::io::Error) -> String {

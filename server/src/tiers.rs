@@ -1,7 +1,6 @@
 //! The tiers below RAM of a running server: opened from the configuration, given to each worker, and maintained by the
 //! main thread's timer. Lookups in them are in `larder_gateway`.
 
-use larder_config::memcached_address::ServerAddress;
 use larder_config::{Config, tiers};
 use larder_counters::Counters;
 use larder_gateway::LowerTiers;
@@ -33,7 +32,6 @@ pub fn check_disk(config: &Config) -> Result<(), String> {
 #[derive(Clone)]
 pub struct SharedTiers {
     disk: Option<Arc<DiskTier>>,
-    promote_after: u32,
     fleet: Option<(Arc<fleet::FleetSettings>, Arc<Health>)>,
 }
 
@@ -49,16 +47,16 @@ impl SharedTiers {
         errors: &ErrorLog,
     ) -> Result<Self, String> {
         // Before the disk restores the purges of its journal.
-        if let Some(name) = config.fleet.as_ref().and_then(|it| it.namespace.as_deref()) {
+        if let Some(name) = config.fleet.as_ref().and_then(|it| it.client.keys.namespace()) {
             store.share_hosts(name);
         }
         let disk = match &config.disk {
-            Some(it) => Some(open_disk(it, config.ram.heap_line, store, counters())?),
+            Some(it) => Some(open_disk(it, store, counters())?),
             None => None,
         };
         let fleet = match &config.fleet {
             Some(it) => {
-                let settings = Arc::new(fleet_settings(it)?);
+                let settings = Arc::new(it.client.clone());
                 let teller = errors.of(Subsystem::Fleet);
                 let report = Box::new(move |server: &fleet::FleetAddress, change| {
                     report_server(&teller, server, change)
@@ -72,18 +70,13 @@ impl SharedTiers {
         if disk.is_none() && fleet.is_none() {
             store.has_no_lower_tier();
         }
-        let promote_after = config.disk.as_ref().map_or(1, |it| it.promote_after);
-        Ok(Self { disk, promote_after, fleet })
+        Ok(Self { disk, fleet })
     }
 
     /// The tiers of one worker. Within its `LocalSet`.
     #[must_use]
     pub fn of_worker(&self, store: &Arc<Store>, counters: &Arc<Counters>) -> LowerTiers {
-        LowerTiers {
-            disk: self.disk.clone(),
-            promote_after: self.promote_after,
-            fleet: self.fleet(store, counters),
-        }
+        LowerTiers { disk: self.disk.clone(), fleet: self.fleet(store, counters) }
     }
 
     /// The disk tier.
@@ -259,22 +252,11 @@ fn for_files(variable: Option<OsString>) -> PathBuf {
 }
 
 fn open_disk(
-    it: &tiers::DiskConfig,
-    heap_line: usize,
+    it: &disk::DiskSettings,
     store: &Store,
     counters: Arc<Counters>,
 ) -> Result<Arc<DiskTier>, String> {
-    let settings = disk::DiskSettings {
-        path: it.path.clone(),
-        size: it.size,
-        segment_size: it.segment_size,
-        min_ttl: it.min_ttl,
-        heap_line,
-        readers: it.readers,
-        queue: it.queue,
-        retry: it.retry,
-    };
-    let disk = DiskTier::open(settings, counters).map_err(|error| not_opened(&it.path, &plain(&error)))?;
+    let disk = DiskTier::open(it.clone(), counters).map_err(|error| not_opened(&it.path, &plain(&error)))?;
     let restored = disk.restored();
     store.restore(restored.last_seq, restored.rules);
     store.evict_to(&disk);
@@ -286,71 +268,6 @@ fn not_opened(path: &Path, why: &str) -> String {
     let path = path.display().to_string();
     let beneath = if why.contains(&path) { String::new() } else { format!(" {path}") };
     format!("The disk tier{beneath} cannot be opened: {why}.")
-}
-
-fn fleet_settings(it: &tiers::FleetConfig) -> Result<fleet::FleetSettings, String> {
-    let keys = fleet::FleetKeys::new(&it.key_prefix, it.namespace.as_deref(), it.md5_keys);
-    Ok(fleet::FleetSettings {
-        servers: it.servers.iter().map(address).collect(),
-        protocol: match it.protocol {
-            tiers::FleetProtocol::Meta => fleet::MemcachedProtocol::Meta,
-            tiers::FleetProtocol::Binary => fleet::MemcachedProtocol::Binary,
-        },
-        distribution: match it.distribution {
-            tiers::DistributionSetting::Ketama => fleet::RingDistribution::Ketama,
-            tiers::DistributionSetting::KetamaWeighted => fleet::RingDistribution::KetamaWeighted,
-            tiers::DistributionSetting::Modula => fleet::RingDistribution::Modula,
-        },
-        hash: hash(it.hash),
-        keys: keys.map_err(|error| format!("cache.fleet: {error}."))?,
-        expire: std::time::Duration::from_secs(it.expire.into()),
-        put: it.put,
-        no_block: it.no_block,
-        timeout: it.timeout,
-        connect_timeout: it.connect_timeout,
-        hedge: it.hedge,
-        auto_eject: it.auto_eject,
-        failures: it.failures,
-        retry: it.retry,
-        max_item: it.max_item,
-        large: match it.large {
-            tiers::OversizeSetting::Split => fleet::OversizePolicy::Split,
-            tiers::OversizeSetting::Skip => fleet::OversizePolicy::Skip,
-        },
-        compress_above: it.compress_above,
-        local_ttl: std::time::Duration::from_secs(it.local_ttl.into()),
-        filled_by: match it.filled_by {
-            tiers::FilledBySetting::Larder => fleet::FilledBy::Larder,
-            tiers::FilledBySetting::Applications => fleet::FilledBy::Applications,
-            tiers::FilledBySetting::Older => fleet::FilledBy::Older,
-        },
-        recompute_once: it.recompute_once,
-        stale_grace: std::time::Duration::from_secs(it.stale_grace.into()),
-        connections: it.connections,
-        queue: it.queue,
-    })
-}
-
-fn hash(it: tiers::HashSetting) -> fleet::KeyHashFunction {
-    match it {
-        tiers::HashSetting::Default => fleet::KeyHashFunction::Default,
-        tiers::HashSetting::Md5 => fleet::KeyHashFunction::Md5,
-        tiers::HashSetting::Crc => fleet::KeyHashFunction::Crc,
-        tiers::HashSetting::Fnv32 => fleet::KeyHashFunction::Fnv1_32,
-        tiers::HashSetting::Fnv64 => fleet::KeyHashFunction::Fnv1_64,
-        tiers::HashSetting::Fnv32a => fleet::KeyHashFunction::Fnv1a32,
-        tiers::HashSetting::Fnv64a => fleet::KeyHashFunction::Fnv1a64,
-        tiers::HashSetting::Murmur => fleet::KeyHashFunction::Murmur,
-        tiers::HashSetting::OneAtATime => fleet::KeyHashFunction::OneAtATime,
-    }
-}
-
-fn address(it: &larder_config::memcached_address::FleetServer) -> fleet::FleetAddress {
-    let at = match &it.place {
-        ServerAddress::Tcp(host, port) => fleet::MemcachedAddress::Tcp(host.clone(), *port),
-        ServerAddress::Unix(path) => fleet::MemcachedAddress::Unix(path.clone()),
-    };
-    fleet::FleetAddress { at, weight: it.weight.unwrap_or(1) }
 }
 
 /// Logs each operation, if the subsystem's level permits.
@@ -413,6 +330,7 @@ mod tests {
             segment_size: 64 << 20,
             min_ttl: 10,
             heap_line: 0,
+            promote_after: 1,
             readers: 1,
             queue: 1 << 20,
             retry: std::time::Duration::from_secs(1),

@@ -92,6 +92,8 @@ pub struct DiskSettings {
     pub min_ttl: u32,
     /// Bodies up to this many bytes are returned on the heap, larger ones as a slice of their segment.
     pub heap_line: usize,
+    /// The use at which a larger body is taken into RAM.
+    pub promote_after: u32,
     /// Threads that wait for the device.
     pub readers: usize,
     /// The most bytes that may wait to be written; beyond, responses are not written.
@@ -181,6 +183,7 @@ pub struct DiskTier {
     restored: Restored,
     revalidation_reason: Option<&'static str>,
     min_ttl: u32,
+    promote_after: u32,
     path: PathBuf,
     /// The number of bodies in progress that RAM cannot hold.
     on_their_way: Arc<AtomicUsize>,
@@ -272,6 +275,7 @@ impl DiskTier {
             restored,
             revalidation_reason,
             min_ttl: settings.min_ttl,
+            promote_after: settings.promote_after,
             path: settings.path,
             on_their_way: Arc::default(),
             budget: OnceLock::new(),
@@ -527,6 +531,13 @@ impl DiskTier {
     #[must_use]
     pub fn revalidation_reason(&self) -> Option<&'static str> {
         self.revalidation_reason
+    }
+
+    /// The use at which a large body is taken into RAM.
+    #[inline]
+    #[must_use]
+    pub fn promote_after(&self) -> u32 {
+        self.promote_after
     }
 
     /// The directory.

@@ -26,7 +26,7 @@ pub fn summary(config: &Config) -> String {
         let _ = writeln!(out, "  disk     {} in {}", ByteSize(disk.size), disk.path.display());
     }
     if let Some(fleet) = &config.fleet {
-        let servers: Vec<String> = fleet.servers.iter().map(|it| it.place.to_string()).collect();
+        let servers: Vec<String> = fleet.client.servers.iter().map(|it| it.at.to_string()).collect();
         let _ = writeln!(out, "  fleet    {}", servers.join(", "));
     }
     let _ = writeln!(out, "  admin    {}", spell_admin(&config.admin));

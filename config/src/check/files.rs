@@ -3,8 +3,8 @@
 use super::{ConfigCheck, Problem, RoutePath, Source};
 use crate::kind::ConfigValue;
 use crate::plan::SERVE;
-use crate::{FilesConfig, SendfileConfig, SymlinkSetting};
-use larder_files::TryMember;
+use crate::{FilesConfig, SendfileConfig};
+use larder_files::{SymlinkPolicy, TryMember};
 use larder_semantics::compress::Compress;
 use larder_stdx::duration;
 use std::path::{Path, PathBuf};
@@ -44,9 +44,9 @@ impl ConfigCheck {
             listing: self.flag(&key("listing")),
             dotfiles: self.flag(&key("dotfiles")),
             symlinks: match self.text(&key("symlinks")).as_str() {
-                "never" => SymlinkSetting::Never,
-                "follow" => SymlinkSetting::Follow,
-                _ => SymlinkSetting::Beneath,
+                "never" => SymlinkPolicy::Never,
+                "follow" => SymlinkPolicy::Anywhere,
+                _ => SymlinkPolicy::Beneath,
             },
             cache_control,
             precompressed: self.flag(&key("precompressed")),
@@ -179,7 +179,7 @@ impl ConfigCheck {
             let path = files.root.join(page.trim_start_matches('/'));
             let real_root = std::fs::canonicalize(&files.root).unwrap_or_else(|_| files.root.clone());
             let outside =
-                |it: &PathBuf| files.symlinks != SymlinkSetting::Follow && !it.starts_with(&real_root);
+                |it: &PathBuf| files.symlinks != SymlinkPolicy::Anywhere && !it.starts_with(&real_root);
             let text = match std::fs::canonicalize(&path) {
                 Ok(real) if outside(&real) => {
                     format!("{page}: a symbolic link leads out of files.root, so it is never served")

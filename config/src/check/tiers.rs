@@ -2,18 +2,20 @@
 
 use super::{ConfigCheck, RoutePath, Source};
 use crate::kind::{ConfigValue, TextForm};
-use crate::memcached_address::FleetServer;
+use crate::memcached_address::{self, WEIGHT};
 use crate::problem::Problem;
 use crate::purge_access::{PurgeAccess, PurgeMethod};
-use crate::tiers::{
-    DiskConfig, DistributionSetting, FilledBySetting, FleetConfig, FleetProtocol, HashSetting,
-    OversizeSetting, SpoolConfig, TierChoice,
-};
+use crate::tiers::{FleetConfig, SpoolConfig, TierChoice};
 use crate::{RouteConfig, SiteConfig};
 use larder_semantics::network::Network;
 use larder_semantics::policy::CredentialUse;
 use larder_stdx::duration::spell;
 use larder_stdx::size::ByteSize;
+use larder_store::disk::DiskSettings;
+use larder_store::fleet::{
+    FilledBy, FleetAddress, FleetKeys, FleetSettings, KeyHashFunction, MemcachedProtocol, OversizePolicy,
+    RingDistribution,
+};
 
 /// The fewest segments of a tier: one is being written, one is being dropped, and two are in use.
 const SEGMENTS: u64 = 4;
@@ -26,7 +28,7 @@ impl ConfigCheck {
     }
 
     /// The disk tier, if a directory is configured.
-    pub(super) fn disk(&mut self) -> Option<DiskConfig> {
+    pub(super) fn disk(&mut self) -> Option<DiskSettings> {
         let Some(path) = self.path("cache.disk.path") else {
             self.needs("cache.disk.", "path", "set its directory, such as path = \"/var/cache/larder\"");
             return None;
@@ -38,11 +40,12 @@ impl ConfigCheck {
             );
             self.problem(self.source("cache.disk.path"), "cache.disk.path", &text);
         }
-        let disk = DiskConfig {
+        let disk = DiskSettings {
             path,
             size: self.number("cache.disk.size"),
             segment_size: self.number("cache.disk.segment_size"),
             min_ttl: self.whole_seconds("cache.disk.min_ttl"),
+            heap_line: self.usize("cache.ram.heap_line"),
             promote_after: u32::try_from(self.number("cache.disk.promote_after")).unwrap_or(u32::MAX),
             readers: self.usize("cache.disk.readers"),
             queue: self.number("cache.disk.queue"),
@@ -87,96 +90,84 @@ impl ConfigCheck {
 
     /// The fleet, if servers are configured.
     pub(super) fn fleet(&mut self) -> Option<FleetConfig> {
-        let servers: Vec<FleetServer> =
-            self.texts("cache.fleet.servers").iter().filter_map(|it| FleetServer::parse(it)).collect();
+        let servers: Vec<FleetAddress> =
+            self.texts("cache.fleet.servers").iter().filter_map(|it| memcached_address::parse(it)).collect();
         if servers.is_empty() {
             let what = "set the memcached servers, such as servers = [\"127.0.0.1:11211\"]";
             self.needs("cache.fleet.", "servers", what);
             return None;
         }
-        let protocol = match self.text("cache.fleet.protocol").as_str() {
-            "binary" => FleetProtocol::Binary,
-            _ => FleetProtocol::Meta,
-        };
-        let or_off = |it: ConfigValue| if let ConfigValue::Time(it) = it { Some(it) } else { None };
         let fleet = FleetConfig {
+            client: self.fleet_client(servers),
+            purge_log: self.flag("cache.fleet.purge_log"),
+            poll: self.time("cache.fleet.poll"),
+            lease: self.time("cache.fleet.lease"),
+        };
+        self.fleet_servers(&fleet.client);
+        self.fleet_times(&fleet);
+        Some(fleet)
+    }
+
+    fn fleet_client(&self, servers: Vec<FleetAddress>) -> FleetSettings {
+        let protocol = match self.text("cache.fleet.protocol").as_str() {
+            "binary" => MemcachedProtocol::Binary,
+            _ => MemcachedProtocol::Meta,
+        };
+        let namespace = Some(self.text("cache.fleet.namespace")).filter(|it| !it.is_empty());
+        let (prefix, md5) = (self.text("cache.fleet.key_prefix"), self.flag("cache.fleet.md5_keys"));
+        FleetSettings {
             servers,
             protocol,
-            distribution: match self.text("cache.fleet.distribution").as_str() {
-                "ketama_weighted" => DistributionSetting::KetamaWeighted,
-                "modula" => DistributionSetting::Modula,
-                _ => DistributionSetting::Ketama,
-            },
-            hash: self.hash(),
-            namespace: Some(self.text("cache.fleet.namespace")).filter(|it| !it.is_empty()),
-            key_prefix: self.text("cache.fleet.key_prefix"),
-            md5_keys: self.flag("cache.fleet.md5_keys"),
-            expire: self.whole_seconds("cache.fleet.expire"),
+            distribution: RingDistribution::named(&self.text("cache.fleet.distribution")).unwrap_or_default(),
+            hash: KeyHashFunction::named(&self.text("cache.fleet.hash")).unwrap_or_default(),
+            // No error: `TextForm::KeyText` accepts no other text.
+            keys: FleetKeys::new(&prefix, namespace.as_deref(), md5).unwrap_or_default(),
+            expire: self.time("cache.fleet.expire"),
             put: self.flag("cache.fleet.put"),
             no_block: self.flag("cache.fleet.no_block"),
             timeout: self.time("cache.fleet.timeout"),
             connect_timeout: self.time("cache.fleet.connect_timeout"),
-            hedge: or_off(self.value("cache.fleet.hedge")),
+            hedge: match self.value("cache.fleet.hedge") {
+                ConfigValue::Time(it) => Some(it),
+                _ => None,
+            },
             auto_eject: self.flag("cache.fleet.auto_eject"),
             failures: u32::try_from(self.number("cache.fleet.failures")).unwrap_or(u32::MAX),
             retry: self.time("cache.fleet.retry"),
             max_item: self.number("cache.fleet.max_item"),
-            large: if self.text("cache.fleet.large") == "skip" {
-                OversizeSetting::Skip
-            } else {
-                OversizeSetting::Split
+            large: match self.text("cache.fleet.large").as_str() {
+                "skip" => OversizePolicy::Skip,
+                _ => OversizePolicy::Split,
             },
             compress_above: match self.value("cache.fleet.compress_above") {
                 ConfigValue::Number(it) => Some(it),
                 _ => None,
             },
-            local_ttl: self.whole_seconds("cache.fleet.local_ttl"),
+            local_ttl: self.time("cache.fleet.local_ttl"),
             filled_by: match self.text("cache.fleet.filled_by").as_str() {
-                "applications" => FilledBySetting::Applications,
-                "older" => FilledBySetting::Older,
-                _ => FilledBySetting::Larder,
+                "applications" => FilledBy::Applications,
+                "older" => FilledBy::Older,
+                _ => FilledBy::Larder,
             },
-            recompute_once: self.flag("cache.fleet.recompute_once") && protocol == FleetProtocol::Meta,
-            stale_grace: self.whole_seconds("cache.fleet.stale_grace"),
+            recompute_once: self.flag("cache.fleet.recompute_once") && protocol == MemcachedProtocol::Meta,
+            stale_grace: self.time("cache.fleet.stale_grace"),
             connections: self.usize("cache.fleet.connections"),
             queue: self.number("cache.fleet.queue"),
-            purge_log: self.flag("cache.fleet.purge_log"),
-            poll: self.time("cache.fleet.poll"),
-            lease: self.time("cache.fleet.lease"),
-        };
-        self.fleet_servers(&fleet);
-        self.fleet_times(&fleet);
-        Some(fleet)
-    }
-
-    fn hash(&self) -> HashSetting {
-        match self.text("cache.fleet.hash").as_str() {
-            "md5" => HashSetting::Md5,
-            "crc" => HashSetting::Crc,
-            "fnv1_32" => HashSetting::Fnv32,
-            "fnv1_64" => HashSetting::Fnv64,
-            "fnv1a_32" => HashSetting::Fnv32a,
-            "fnv1a_64" => HashSetting::Fnv64a,
-            "murmur" => HashSetting::Murmur,
-            "one_at_a_time" => HashSetting::OneAtATime,
-            _ => HashSetting::Default,
         }
     }
 
-    fn fleet_servers(&mut self, fleet: &FleetConfig) {
+    fn fleet_servers(&mut self, fleet: &FleetSettings) {
         let key = "cache.fleet.servers";
         let servers = &fleet.servers;
         if let Some(twice) =
-            (1..servers.len()).find(|at| servers[..*at].iter().any(|it| it.place == servers[*at].place))
+            (1..servers.len()).find(|at| servers[..*at].iter().any(|it| it.at == servers[*at].at))
         {
-            let text = format!(
-                "duplicate server {}; keep one, with a weight for a larger share",
-                servers[twice].place
-            );
+            let text =
+                format!("duplicate server {}; keep one, with a weight for a larger share", servers[twice].at);
             self.problem(self.source(key), key, &text);
         }
-        if fleet.hash == HashSetting::Crc
-            && fleet.distribution != DistributionSetting::Modula
+        if fleet.hash == KeyHashFunction::Crc
+            && fleet.distribution != RingDistribution::Modula
             && servers.len() > 1
         {
             let text =
@@ -186,9 +177,9 @@ impl ConfigCheck {
             let source = self.source("cache.fleet.hash");
             self.warnings.push(Problem { source, key: "cache.fleet.hash".to_owned(), text });
         }
-        if fleet.distribution == DistributionSetting::KetamaWeighted
-            && fleet.hash != HashSetting::Md5
-            && fleet.hash != HashSetting::Crc
+        if fleet.distribution == RingDistribution::KetamaWeighted
+            && fleet.hash != KeyHashFunction::Md5
+            && fleet.hash != KeyHashFunction::Crc
         {
             let text =
                 "libmemcached clients hash keys with MD5 for ketama_weighted by default, so they use other \
@@ -200,17 +191,19 @@ impl ConfigCheck {
             };
             self.warnings.push(Problem { source, key: "cache.fleet.hash".to_owned(), text });
         }
-        let weighted = servers.iter().find(|it| it.weight.is_some());
-        if let Some(it) = weighted.filter(|_| fleet.distribution != DistributionSetting::KetamaWeighted) {
+        let texts = self.texts(key);
+        let weighted =
+            texts.iter().find(|it| it.contains(WEIGHT)).and_then(|it| memcached_address::parse(it));
+        if let Some(it) = weighted.filter(|_| fleet.distribution != RingDistribution::KetamaWeighted) {
             let text = format!(
                 "the weight of {} has no effect: only distribution = \"ketama_weighted\" uses weights; set it, or \
                  remove the weight",
-                it.place
+                it.at
             );
             self.clash(&[key, "cache.fleet.distribution"], &text);
         }
         let asked = self.source("cache.fleet.recompute_once") != Source::Default;
-        if fleet.protocol == FleetProtocol::Binary && asked && self.flag("cache.fleet.recompute_once") {
+        if fleet.protocol == MemcachedProtocol::Binary && asked && self.flag("cache.fleet.recompute_once") {
             let text = "recompute_once requires protocol = \"meta\"; set it, or set recompute_once = false";
             self.clash(&["cache.fleet.recompute_once"], text);
         }
@@ -224,16 +217,17 @@ impl ConfigCheck {
     }
 
     fn fleet_times(&mut self, fleet: &FleetConfig) {
-        if let Some(hedge) = fleet.hedge.filter(|it| *it >= fleet.timeout) {
+        let FleetSettings { hedge, timeout, .. } = fleet.client;
+        if let Some(hedge) = hedge.filter(|it| *it >= timeout) {
             let text = format!(
                 "a hedge after {} never happens: the read times out first (cache.fleet.timeout is {}); use a shorter \
                  time, or \"off\"",
                 spell(hedge),
-                spell(fleet.timeout)
+                spell(timeout)
             );
             self.clash(&["cache.fleet.hedge", "cache.fleet.timeout"], &text);
         }
-        let least = 2 * (fleet.poll + fleet.timeout);
+        let least = 2 * (fleet.poll + timeout);
         if fleet.purge_log && fleet.lease < least {
             let text = format!(
                 "a lease (cache.fleet.lease) of {} expires before the purge log is read twice; two reads take up to \

@@ -90,7 +90,7 @@ impl TextForm {
             TextForm::Offer => OFFER,
             TextForm::Language => LANGUAGE,
             TextForm::Memcached => MEMCACHED,
-            TextForm::KeyText => "1 to 100 printable ASCII characters without spaces",
+            TextForm::KeyText => "1 to 100 printable ASCII characters without spaces and #",
             TextForm::BodyTemplate => "a text of one or several lines, with variables such as \"{host}\"",
             TextForm::Template => "a text, with variables such as \"{host}\"",
             TextForm::PageOrigin => PAGE_ORIGIN,

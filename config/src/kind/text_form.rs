@@ -274,7 +274,7 @@ impl TextForm {
             TextForm::MediaType => is_media_type(text),
             TextForm::Offer => is_offer(text),
             TextForm::Language => is_language(text),
-            TextForm::Memcached => FleetServer::parse(text).is_some(),
+            TextForm::Memcached => memcached_address::parse(text).is_some(),
             TextForm::KeyText => is_key_text(text),
             TextForm::Network => Network::parse(text).is_some(),
             TextForm::Peer => Peers::is_one(text),
@@ -415,7 +415,7 @@ fn is_field_value(text: &str) -> bool {
 }
 
 fn is_request_target(text: &str) -> bool {
-    text.starts_with('/') && text.bytes().all(|it| it.is_ascii_graphic() && it != b'#') && !is_malformed(text)
+    text.starts_with('/') && text.bytes().all(|it| it.is_ascii_graphic()) && !is_malformed(text)
 }
 
 fn is_route_name(text: &str) -> bool {
@@ -459,7 +459,7 @@ fn is_page_origin(text: &str) -> bool {
 
 /// Whether this may be a part of a memcached key.
 fn is_key_text(text: &str) -> bool {
-    (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
+    (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic() && it != b'#')
 }
 
 /// Whether this is the name of a cookie, with at most one `*` for any part of it.

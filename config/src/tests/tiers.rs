@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::purge_access::PurgeMethod;
-use crate::tiers::{DistributionSetting, HashSetting, TierChoice};
+use crate::tiers::TierChoice;
 use larder_observe::log::{Level, LogLevels, Subsystem};
+use larder_store::fleet::{KeyHashFunction, RingDistribution};
 
 #[test]
 fn without_sections_there_is_ram_alone() {
     let config = read(SITE).unwrap();
-    assert_eq!((None, None), (config.disk, config.fleet));
+    assert!(config.disk.is_none() && config.fleet.is_none());
     let route = &config.sites[0].routes[0];
     assert_eq!(TierChoice { ram: true, disk: true, fleet: true }, route.tiers);
     assert_eq!(PurgeMethod::Unknown, route.purge.method);
@@ -49,13 +50,13 @@ fn the_fleet() {
         "[cache.fleet]\nservers = [\"10.0.0.1\", \"unix:/run/mc weight=2\"]\ndistribution = \"ketama_weighted\"\n\
          hash = \"md5\"\nhedge = \"10ms\"\ncompress_above = \"4KiB\"\nnamespace = \"shop\"\n{SITE}"
     );
-    let fleet = read(&text).unwrap().fleet.unwrap();
-    let servers: Vec<String> = fleet.servers.iter().map(|it| it.place.to_string()).collect();
+    let fleet = read(&text).unwrap().fleet.unwrap().client;
+    let servers: Vec<String> = fleet.servers.iter().map(|it| it.at.to_string()).collect();
     assert_eq!(["10.0.0.1:11211", "unix:/run/mc"], servers.as_slice());
-    assert_eq!((DistributionSetting::KetamaWeighted, HashSetting::Md5), (fleet.distribution, fleet.hash));
+    assert_eq!((RingDistribution::KetamaWeighted, KeyHashFunction::Md5), (fleet.distribution, fleet.hash));
     assert_eq!(
-        (Some(Duration::from_millis(10)), Some(4096), Some("shop".to_owned()), 86_400),
-        (fleet.hedge, fleet.compress_above, fleet.namespace, fleet.expire)
+        (Some(Duration::from_millis(10)), Some(4096), Some("shop"), 86_400),
+        (fleet.hedge, fleet.compress_above, fleet.keys.namespace(), fleet.expire.as_secs())
     );
 }
 
@@ -133,16 +134,19 @@ fn contradictions_of_a_fleet_are_rejected() {
         "protocol = \"binary\"\nrecompute_once = true",
         "t.toml:4: cache.fleet.recompute_once: recompute_once requires protocol = \"meta\"; set it, or set recompute_once = false",
     );
-    fleet(
-        "namespace = \"a b\"",
-        "t.toml:3: cache.fleet.namespace: found \"a b\"; allowed: 1 to 100 printable ASCII characters without spaces",
-    );
+    // A variant's key is that of its page, `#` and a sum.
+    for text in ["a b", "a#b"] {
+        let expect = format!(
+            "t.toml:3: cache.fleet.namespace: found \"{text}\"; allowed: 1 to 100 printable ASCII characters without spaces and #"
+        );
+        fleet(&format!("namespace = \"{text}\""), &expect);
+    }
     fleet(
         "expire = \"31d\"",
         "t.toml:3: cache.fleet.expire: found \"31d\"; allowed: a duration in whole seconds such as \"5m\", up to \"30d\"",
     );
     let binary = format!("[cache.fleet]\nservers = \"a\"\nprotocol = \"binary\"\n{SITE}");
-    assert!(!read(&binary).unwrap().fleet.unwrap().recompute_once, "the default follows the protocol");
+    assert!(!read(&binary).unwrap().fleet.unwrap().client.recompute_once, "the default follows the protocol");
 }
 
 #[test]

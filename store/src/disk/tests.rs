@@ -60,6 +60,7 @@ impl Tier {
             segment_size,
             min_ttl: 0,
             heap_line: HEAP_LINE,
+            promote_after: 1,
             readers: 2,
             queue: 64 << 20,
             retry: Duration::ZERO,

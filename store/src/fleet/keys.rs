@@ -50,6 +50,18 @@ impl FleetKeys {
         Ok(FleetKeys { prefix: prefix.into(), namespace: namespace.map(Into::into), md5 })
     }
 
+    /// The prefix of every key.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The replacement for the host in keys.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// The full key as in the envelope, for comparison: with the namespace in place of the host, since a namespace means
     /// that hosts share.
     #[must_use]

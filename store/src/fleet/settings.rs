@@ -94,7 +94,7 @@ pub enum FilledBy {
 }
 
 /// The configuration of the fleet. Times are whole milliseconds or more; sizes are bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetSettings {
     /// The servers. Their order is part of the mapping with `modula`.
     pub servers: Vec<FleetAddress>,

@@ -31,6 +31,7 @@ pub fn settings(path: &Path, size: u64) -> DiskSettings {
         segment_size: 64 << 10,
         min_ttl: 0,
         heap_line: 1024,
+        promote_after: 1,
         readers: 2,
         queue: 1 << 20,
         retry: Duration::ZERO,
