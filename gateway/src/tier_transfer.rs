@@ -5,6 +5,7 @@ use crate::assemble::assemble;
 use crate::cache_rules;
 use crate::coding;
 use crate::route::{self, Gateway, GatewayRoute, PurgeSending};
+use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::cookies::CookieLines;
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
@@ -107,6 +108,15 @@ impl Gateway {
         let length = stored.body.len();
         self.store.could_hold(length)
             && (fleet.settings().large == OversizePolicy::Split || length < fleet.settings().max_item)
+    }
+
+    /// Whether the held response is missing in the fleet only because it was never written there.
+    pub(crate) fn is_local_only(&self, held: &Stored, tier: AnsweringTier) -> bool {
+        match tier {
+            AnsweringTier::Ram => held.is_shared() == FleetCopy::No,
+            AnsweringTier::Disk => !self.is_shared(held),
+            AnsweringTier::Fleet => false,
+        }
     }
 
     /// Removes a key from every tier. It ends once that is done and survives `kill -9`: by the fleet's deadline and

@@ -1,6 +1,7 @@
 //! The use of the tiers below RAM for a request, the responses that may be written to them, and the newer of two copies.
 //! Storage and transfer of copies are in `store` and `gateway`.
 
+use crate::partial;
 use crate::policy::Policy;
 use crate::request::RequestFacts;
 use crate::reuse::{self, ForwardReason, Reuse};
@@ -87,11 +88,39 @@ pub enum Compared {
     Older,
 }
 
+impl Compared {
+    /// Whether the copy that was found is used in place of the local one, if the key's purges admit it. The local copy may be in doubt for
+    /// lack of the facts in an equal one that was found; an older one is never used again.
+    #[must_use]
+    pub fn takes_found(self, local_serves: bool, found_serves: impl FnOnce() -> bool) -> bool {
+        match self {
+            Compared::Newer => true,
+            Compared::Same => !local_serves && found_serves(),
+            Compared::Older => false,
+        }
+    }
+}
+
+/// Compares a copy found in the fleet with the local one, if any. A whole wins over a part that cannot answer, unless the part came later
+/// and is of another representation.
+#[must_use]
+pub fn compare_found(
+    found: &Meta,
+    local: Option<&Meta>,
+    local_serves: bool,
+    is_same: impl FnOnce() -> bool,
+) -> Compared {
+    match local {
+        Some(local) if partial::outdates(local, found) => Compared::Older,
+        Some(local) if local.partial().is_none() || local_serves => compare(found, local, is_same),
+        _ => Compared::Newer,
+    }
+}
+
 /// Compares two copies of one key and variant. By the origin's `Date` first, which is the same on all nodes; then by the
 /// time of the response, which may differ slightly between nodes. A second is long: of two equal copies, the one that is
 /// found, which all nodes share, counts as newer unless `is_same` shows that both are identical.
-#[must_use]
-pub fn compare(found: &Meta, held: &Meta, is_same: impl FnOnce() -> bool) -> Compared {
+fn compare(found: &Meta, held: &Meta, is_same: impl FnOnce() -> bool) -> Compared {
     let moment = |it: &Meta| (it.date, it.response_time);
     match moment(found).cmp(&moment(held)) {
         std::cmp::Ordering::Greater => Compared::Newer,
@@ -142,6 +171,29 @@ mod tests {
         check_descent(Some("max-age=60"), "no-cache", 1, Descent::InVain);
         check_descent(Some("no-cache, max-age=60"), "", 1, Descent::InVain);
         check_descent(Some("max-age=60"), "max-age=5", 10, Descent::Worthwhile);
+    }
+
+    #[test]
+    fn a_copy_that_was_found_replaces_what_it_is_better_than() {
+        let of = |status: u16, etag: &str, date: u64| {
+            let range = Field { name: "Content-Range", value: b"bytes 0-1/9" };
+            let fields = [Field { name: "ETag", value: etag.as_bytes() }, range];
+            let fields = if status == 206 { &fields[..] } else { &fields[..1] };
+            Meta::of(status, fields, &Policy::default(), WallTime(date), WallTime(date))
+        };
+        let takes = |found: &Meta, local: Option<&Meta>, local_serves, found_serves| {
+            compare_found(found, local, local_serves, || true).takes_found(local_serves, || found_serves)
+        };
+        let (whole, part) = (of(200, "\"a\"", 100), of(206, "\"a\"", 100));
+        assert!(takes(&whole, None, false, false));
+        assert!(takes(&of(200, "\"b\"", 101), Some(&whole), true, false));
+        assert!(!takes(&of(200, "\"b\"", 99), Some(&whole), false, true));
+        // An equal copy is used where the local one may not answer.
+        assert!(takes(&whole, Some(&whole), false, true));
+        assert!(!takes(&whole, Some(&whole), true, true) && !takes(&whole, Some(&whole), false, false));
+        // A whole wins over a part that cannot answer, unless the part is of a later representation.
+        assert!(takes(&of(200, "\"a\"", 99), Some(&part), false, false));
+        assert!(!takes(&of(200, "\"b\"", 99), Some(&part), false, true));
     }
 
     #[test]

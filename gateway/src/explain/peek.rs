@@ -6,14 +6,15 @@ use crate::route::{Gateway, GatewayRoute};
 use crate::tier_transfer;
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::field::Field;
+use larder_semantics::partial;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
-use larder_semantics::tiers::{self, Compared, Descent};
+use larder_semantics::tiers::{self, Descent};
 use larder_semantics::trace::Silent;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{FleetQuery, FleetResult, Want};
-use larder_store::{DiskTier, FleetCopy, Stored, StoredArc};
+use larder_store::{DiskTier, Stored, StoredArc};
 use larder_wire::envelope::Envelope;
 use larder_wire::message::Request;
 
@@ -50,7 +51,11 @@ impl Gateway {
             let holds = if found.is_some() { KeyContent::Response } else { KeyContent::Nothing };
             tiers.push(TierContent { tier: AnsweringTier::Disk, holds });
             if chosen.as_ref().is_none_or(|it| is_part(&it.0)) {
-                chosen = found.map(|it| (it, AnsweringTier::Disk)).or(chosen);
+                let outdates = |it: &StoredArc| {
+                    chosen.as_ref().is_some_and(|part| partial::outdates(&part.0.meta, &it.meta))
+                };
+                let whole = found.filter(|it| !outdates(it));
+                chosen = whole.map(|it| (it, AnsweringTier::Disk)).or(chosen);
             }
         }
         let (mut doubted, mut removed) = (false, None);
@@ -69,19 +74,18 @@ impl Gateway {
                     KeyContent::Nothing
                 }
                 FleetResult::Hit { found, .. } => {
-                    let compared = chosen.as_ref().filter(|it| !is_part(&it.0)).map(|(it, _)| {
-                        tiers::compare(&found.envelope.meta, &it.meta, || tier_transfer::is_same(&found, it))
-                    });
+                    let local = chosen.as_ref().map(|it| &*it.0);
+                    let local_serves = local.is_some_and(&serves);
+                    let is_same = || local.is_some_and(|it| tier_transfer::is_same(&found, it));
+                    let meta = local.map(|it| &it.meta);
+                    let compared = tiers::compare_found(&found.envelope.meta, meta, local_serves, is_same);
                     let found = self.of_fleet(policy, request, *found);
                     let is_kept = found.is_some();
                     match found.and_then(|it| self.store.admit_foreign(key, it)) {
                         None if is_kept => KeyContent::Purged,
                         None => KeyContent::Nothing,
                         Some(found) => {
-                            let held_serves = chosen.as_ref().is_some_and(|it| serves(&it.0));
-                            if compared.is_none_or(|it| it == Compared::Newer)
-                                || compared == Some(Compared::Same) && !held_serves && serves(&found)
-                            {
+                            if compared.takes_found(local_serves, || serves(&found)) {
                                 chosen = Some((StoredArc::new(found), AnsweringTier::Fleet));
                             }
                             KeyContent::Response
@@ -92,11 +96,10 @@ impl Gateway {
             let went = |it: &Stored| removed.is_some_and(|at| at >= it.meta.response_time);
             doubted = matches!(holds, KeyContent::Nothing | KeyContent::Purged | KeyContent::Unshared { .. })
                 && match &chosen {
-                    Some((it, AnsweringTier::Ram)) => {
-                        self.tiers.is_due(it, now)
-                            && (it.is_shared() == FleetCopy::Yes || went(it) || it.is_superseded())
+                    Some((it, tier)) => {
+                        let is_due = *tier != AnsweringTier::Ram || self.tiers.is_due(it, now);
+                        is_due && (!self.is_local_only(it, *tier) || went(it) || it.is_superseded())
                     }
-                    Some((it, _)) => self.is_shared(it) || went(it),
                     None => false,
                 };
             tiers.push(TierContent { tier: AnsweringTier::Fleet, holds });

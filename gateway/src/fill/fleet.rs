@@ -10,14 +10,13 @@ use crate::tier_transfer;
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::miss_reason::MissReason;
-use larder_semantics::partial;
 use larder_semantics::supersede;
 use larder_semantics::tiers::{self, Compared};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{
     Fleet, FleetQuery, FleetResult, HolderState, LeaseState, OtherNodesLease, RecomputeLease, Unshared, Want,
 };
-use larder_store::{FillWriter, FleetCopy, PurgeEpoch, Stored, StoredArc};
+use larder_store::{FillWriter, PurgeEpoch, Stored, StoredArc};
 use larder_wire::envelope::Envelope;
 use std::cell::Cell;
 use std::pin::Pin;
@@ -189,7 +188,8 @@ impl FillJob {
                 }
                 FleetAnswer::Lost { lease, removed } => {
                     let went = self.supersede_held(held.as_ref().map(|it| &it.0), removed).await;
-                    let local_only = held.as_ref().filter(|it| !went && self.is_local_only(&it.0, it.1));
+                    let local_only =
+                        held.as_ref().filter(|it| !went && self.gateway.is_local_only(&it.0, it.1));
                     if let Some((it, tier)) = local_only {
                         // The fleet never had it.
                         self.gateway.note_local_only(it);
@@ -225,21 +225,13 @@ impl FillJob {
         }
     }
 
-    /// Whether the held response is missing in the fleet only because it was never written there.
-    fn is_local_only(&self, held: &Stored, tier: AnsweringTier) -> bool {
-        match tier {
-            AnsweringTier::Ram => held.is_shared() == FleetCopy::No,
-            AnsweringTier::Disk => !self.gateway.is_shared(held),
-            AnsweringTier::Fleet => false,
-        }
-    }
-
     async fn ask_fleet(&self, fleet: &Rc<Fleet>, held: Option<&(StoredArc, AnsweringTier)>) -> FleetAnswer {
         let policy = &self.route.policy;
         let fields = self.request.fields.view();
         // A response that serves if the fleet has nothing needs no lease.
-        let suffices = held.is_some_and(|(it, tier)| self.is_local_only(it, *tier) && self.serves(it));
-        let was_there = held.is_some_and(|(it, tier)| !self.is_local_only(it, *tier));
+        let suffices =
+            held.is_some_and(|(it, tier)| self.gateway.is_local_only(it, *tier) && self.serves(it));
+        let was_there = held.is_some_and(|(it, tier)| !self.gateway.is_local_only(it, *tier));
         let held = held.map(|it| &*it.0);
         let want = if self.below == TierLookup::Only || suffices { Want::ReadOnly } else { Want::Recompute };
         let is_purged = |it: &Envelope, by: bool| self.gateway.has_purged(policy, &self.request, it, by);
@@ -270,15 +262,11 @@ impl FillJob {
             }
             FleetResult::Unavailable => return FleetAnswer::Unavailable,
         };
-        let compared = match held {
-            Some(held) if partial::outdates(&held.meta, &found.envelope.meta) => Compared::Older,
-            // A whole wins over a part that cannot answer.
-            Some(held) if held.meta.partial().is_none() || self.serves(held) => {
-                tiers::compare(&found.envelope.meta, &held.meta, || tier_transfer::is_same(&found, held))
-            }
-            _ => Compared::Newer,
-        };
-        if compared != Compared::Newer && held.is_some_and(|it| self.serves(it)) {
+        let serves = held.is_some_and(|it| self.serves(it));
+        let is_same = || held.is_some_and(|it| tier_transfer::is_same(&found, it));
+        let meta = held.map(|it| &it.meta);
+        let compared = tiers::compare_found(&found.envelope.meta, meta, serves, is_same);
+        if compared != Compared::Newer && serves {
             return FleetAnswer::Stands(lease);
         }
         let stored = self.gateway.of_fleet(policy, &self.request, *found);
@@ -286,9 +274,7 @@ impl FillJob {
         let admitted = stored.and_then(|it| self.gateway.store.admit_foreign(&self.key, it));
         self.gateway.counters.fleet_purged.add(u64::from(is_kept && admitted.is_none()));
         match admitted {
-            Some(it) if compared == Compared::Newer => FleetAnswer::Has(StoredArc::new(it), lease),
-            // The held copy may be in doubt for lack of the facts in the fleet's copy. An older one is never used again.
-            Some(it) if compared == Compared::Same && self.serves(&it) => {
+            Some(it) if compared.takes_found(serves, || self.serves(&it)) => {
                 FleetAnswer::Has(StoredArc::new(it), lease)
             }
             _ if compared != Compared::Newer => FleetAnswer::Stands(lease),
@@ -300,7 +286,7 @@ impl FillJob {
     fn without_fleet(&mut self, held: Option<(StoredArc, AnsweringTier)>) -> TierLookupResult {
         let Some((it, tier)) = held else { return TierLookupResult::Nothing };
         if self.serves(&it) {
-            match self.is_local_only(&it, tier) {
+            match self.gateway.is_local_only(&it, tier) {
                 true => self.gateway.note_local_only(&it),
                 false => self.gateway.note_shared(&it),
             }
