@@ -92,6 +92,16 @@ pub(crate) fn view<'a>(
     }
 }
 
+/// The same for `explain`, of a request of this client.
+pub(crate) fn view_of<'a>(
+    request: &'a Request,
+    fields: &'a [Field<'a>],
+    asked: &RequestView<'a>,
+) -> RequestView<'a> {
+    let RequestView { client, listener, geo, .. } = *asked;
+    RequestView { client, listener, geo, ..view(request, fields, None, None) }
+}
+
 /// Why a target is refused that an application may read as one outside of the base path, or of a directory of files.
 pub(crate) const LEAVES: &str = "Its path leads out of the base path of the origin (proxy.to, site.route.add_prefix) or of a directory in proxy.env, in one of its \
                                  readings.";
@@ -106,13 +116,19 @@ pub struct SentTarget {
 }
 
 impl SentTarget {
-    /// Of a request to a route; one that bypasses the cache has parameters that the key lacks.
+    /// Of a request to a route, by the client of `asked`; one that bypasses the cache has parameters that the key lacks.
     #[must_use]
-    pub fn of(settings: &RewriteSettings, policy: &Policy, request: &Request, passes: bool) -> Option<Self> {
+    pub fn of<'a>(
+        settings: &RewriteSettings,
+        policy: &Policy,
+        request: &'a Request,
+        passes: bool,
+        asked: &RequestView<'a>,
+    ) -> Option<Self> {
         let target = request.target.as_str();
         let sent = if passes { Cow::Borrowed(target) } else { policy.key.target(target) };
         let fields = request.fields.view();
-        let view = RequestView { target: &sent, ..view(request, &fields, None, None) };
+        let view = RequestView { target: &sent, ..view_of(request, &fields, asked) };
         let shown = settings.shown();
         let target = shown.rewritten(&view).map(|it| it.target);
         let of_fields = settings.fields.as_ref().map(|it| it.1.describe());
@@ -123,5 +139,39 @@ impl SentTarget {
             return None;
         }
         Some(Self { target: target.unwrap_or_else(|| sent.into_owned()), changes: changes.join("; ") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_semantics::query_rewrite::Parameters;
+    use larder_semantics::rewrite::PathTemplate;
+    use larder_semantics::scheme::Scheme;
+    use larder_semantics::template::Template;
+    use larder_wire::message::{Framing, Version};
+
+    #[test]
+    fn explain_shows_the_target_of_the_client_of_its_question() {
+        let path = PathTemplate {
+            pattern: PathPattern::parse("/{name}").unwrap(),
+            template: Template::parse("/for/{client}").unwrap(),
+        };
+        let target = Some(Arc::new(Rewrite::of_template(path, "", Parameters::default())));
+        let settings = RewriteSettings { target, ..RewriteSettings::default() };
+        let request = Request {
+            method: "GET".to_owned(),
+            target: "/a".to_owned(),
+            authority: "h".to_owned(),
+            scheme: Scheme::Http,
+            version: Version::Http11,
+            protocol: None,
+            fields: FieldList::new(),
+            framing: Framing::Empty,
+            expects_continue: false,
+        };
+        let asked = RequestView { client: "192.0.2.7".parse().ok(), ..RequestView::default() };
+        let sent = SentTarget::of(&settings, &Policy::default(), &request, false, &asked);
+        assert_eq!("/for/192.0.2.7", sent.unwrap().target);
     }
 }

@@ -38,11 +38,12 @@ impl Admin {
         if let Some(country) = view.country().filter(|_| proxied.policy.key.has_country()) {
             keyed.to_mut().fields.push(COUNTRY_FIELD, country.bytes());
         }
-        let mut explanation = self.gateway.explain(proxied, &keyed).await;
+        let mut explanation = self.gateway.explain(proxied, &keyed, view).await;
         if let Some(explained) = router.two_ways(without, view).filter(|_| proxied.two_ways) {
             explanation.verdict.sentence = format!("{} {explained}", explanation.verdict.sentence);
         }
-        let sent = SentTarget::of(&proxied.rewrite, &proxied.policy, &request, explanation.bypass.is_some());
+        let passes = explanation.bypass.is_some();
+        let sent = SentTarget::of(&proxied.rewrite, &proxied.policy, &request, passes, view);
         let live = self.live.borrow().clone();
         let of_site = live.config.sites.get(site);
         let Some((of_site, row)) = of_site.and_then(|it| Some((it, it.routes.get(route)?))) else {

@@ -27,6 +27,7 @@ use larder_semantics::flip::FlipChange;
 use larder_semantics::freshness::{Freshness, LifetimeSource};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
+use larder_semantics::request_view::RequestView;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::secret;
 use larder_semantics::storable::{self, Storable};
@@ -163,16 +164,14 @@ fn passes(
     route: &GatewayRoute,
     upgrade: bool,
     facts: &RequestFacts<'_>,
-    request: &Request,
-    fields: &[Field<'_>],
+    view: &RequestView<'_>,
 ) -> Option<Bypass> {
     match route.two_ways {
         true => Some(Bypass::TwoWays),
         false if upgrade => Some(Bypass::Upgrade),
         false => {
-            let view = rewrite::view(request, fields, None, None);
-            let is_ambiguous = || route.rewrite.rewritten(&view).is_some_and(|it| !it.is_sure);
-            let bypass = request_headers::bypass(&route.policy, facts, &request.target, fields);
+            let is_ambiguous = || route.rewrite.rewritten(view).is_some_and(|it| !it.is_sure);
+            let bypass = request_headers::bypass(&route.policy, facts, view.target, view.fields);
             bypass.or_else(|| is_ambiguous().then_some(Bypass::Rewrite))
         }
     }
@@ -190,13 +189,19 @@ fn prepared(route: &GatewayRoute, request: &Request) -> Request {
 }
 
 impl Gateway {
-    /// Explains the treatment of `request` on `route` at this moment.
-    pub async fn explain(&self, route: &GatewayRoute, request: &Request) -> Explanation {
+    /// Explains the treatment of `request` on `route` at this moment, for the client of `asked`.
+    pub async fn explain(
+        &self,
+        route: &GatewayRoute,
+        request: &Request,
+        asked: &RequestView<'_>,
+    ) -> Explanation {
         let upgrade = protocol_upgrade::asked(&route.upgrades, request).is_some();
         let request = &prepared(route, request);
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);
         let now = clock::wall();
+        let view = &rewrite::view_of(request, &fields, asked);
         let mut key = Vec::new();
         let (scheme, authority) = (request.scheme, &request.authority);
         cache_key::write(&route.policy, scheme, authority, &request.target, &fields, &mut key);
@@ -216,7 +221,7 @@ impl Gateway {
                 (selected, tier) = (Ok(stored), found_in);
             }
         }
-        let mut bypass = passes(route, upgrade, &facts, request, &fields);
+        let mut bypass = passes(route, upgrade, &facts, view);
         let mut record = rule_of(selected.as_ref().ok(), route, request);
         let mut verdict = match bypass {
             Some(bypass) => pass(bypass, &route.policy, &fields, &mut record),
@@ -226,7 +231,7 @@ impl Gateway {
                 verdict.in_tier(tier).unshared(&tiers)
             }
         };
-        let refused = refusal_of(self, route, request, &fields, upgrade)
+        let refused = refusal_of(self, route, view, upgrade)
             .filter(|_| !is_answered_at_once(&verdict, tier, selected.as_ref().ok(), &facts));
         if let Some(status) = refused {
             (verdict, bypass, record) =
@@ -580,17 +585,10 @@ fn refusal(
 }
 
 /// The status with which a request is refused before the cache or an origin is asked, if it is.
-fn refusal_of(
-    gateway: &Gateway,
-    route: &GatewayRoute,
-    request: &Request,
-    fields: &[Field<'_>],
-    upgrade: bool,
-) -> Option<u16> {
+fn refusal_of(gateway: &Gateway, route: &GatewayRoute, view: &RequestView<'_>, upgrade: bool) -> Option<u16> {
     let has_none = upgrade && route.origins.is_application();
-    let view = rewrite::view(request, fields, None, None);
-    let leaves = || route.rewrite.rewritten(&view).is_some_and(|it| it.leaves) || route.rewrite.climbs(&view);
-    request_headers::refused(gateway, &request.method, fields)
+    let leaves = || route.rewrite.rewritten(view).is_some_and(|it| it.leaves) || route.rewrite.climbs(view);
+    request_headers::refused(gateway, view.method, view.fields)
         .or_else(|| leaves().then_some(400))
         .or_else(|| has_none.then_some(501))
 }

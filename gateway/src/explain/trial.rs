@@ -5,6 +5,7 @@ use super::{passes, prepared};
 use crate::cache_key;
 use crate::protocol_upgrade;
 use crate::request_headers::Bypass;
+use crate::rewrite;
 use crate::route::GatewayRoute;
 use larder_semantics::analytics;
 use larder_semantics::cookies;
@@ -38,7 +39,7 @@ pub fn cache_use(
     let request = &prepared(route, request);
     let fields = request.fields.view();
     let facts = RequestFacts::read(&request.method, &fields);
-    if let Some(bypass) = passes(route, upgrade, &facts, request, &fields) {
+    if let Some(bypass) = passes(route, upgrade, &facts, &rewrite::view(request, &fields, None, None)) {
         let of_one_client = match bypass {
             Bypass::Credentials => true,
             Bypass::PrivateCookie => {
