@@ -4,7 +4,7 @@
 use super::config::{self, AdvisedTexts, RecentFaults, RouteEvidence, RoutePlace, change};
 use super::recent_counts::{AdviceCounts, CountWindows, RecentRoute};
 use super::{Admin, AdminResponse};
-use larder_config::{Config, RouteConfig, Source, memory_left};
+use larder_config::{Config, RouteConfig, memory_left};
 use larder_counters::CookieNames;
 use larder_semantics::advice::{
     self, Advice, AdviceFacts, AdviceKind, CountedRoute, Finding, LargePage, SafeChange, SafeSetting,
@@ -14,7 +14,7 @@ use larder_semantics::field::Field;
 use larder_semantics::key::QueryPolicy;
 use larder_semantics::miss_reason::MissReason;
 use larder_semantics::policy::{CredentialUse, Policy};
-use larder_semantics::trial::evidence::{CookieSharing, EqualForAll};
+use larder_semantics::trial::evidence::{CookieSharing, EqualForAll, SilentErrors};
 use larder_semantics::trial::facts;
 use larder_server::live::Live;
 use larder_stdx::clock::{self, WallTime};
@@ -53,6 +53,9 @@ const INTERVAL: u64 = 60_000;
 /// The evidence about a route without a cache whose responses were all for all clients.
 const SHAREABLE: &str = "Recent responses of the route all declared a lifetime, none was private or set a cookie, and none differed between clients.";
 
+/// The evidence about errors without a lifetime of a route without evidence.
+static NO_ERRORS: SilentErrors = SilentErrors { errors: 0, all: 0, statuses: Vec::new() };
+
 /// The last judgement about recent requests.
 #[derive(Default)]
 pub struct JudgedRequests {
@@ -64,6 +67,8 @@ pub struct JudgedRequests {
     equal: RefCell<HashMap<(String, String), EqualForAll>>,
     /// The routes without a cache all of whose responses were for all clients, by the same names.
     shareable: RefCell<HashSet<(String, String)>>,
+    /// The routes of which recent requests demand new responses of pages that could be hits, by the same names.
+    demanded: RefCell<HashSet<(String, String)>>,
     /// The recent counts of routes.
     pub(super) counts: CountWindows,
 }
@@ -104,6 +109,8 @@ impl KnownRoute<'_> {
             needless: self.evidence.as_ref().and_then(|it| it.parameters.as_ref()),
             reordered: self.evidence.as_ref().and_then(|it| it.reordered.as_ref()),
             shareable: self.evidence.as_ref().and_then(|it| it.shareable.as_ref()),
+            demanded: self.evidence.as_ref().and_then(|it| it.demanded.as_ref()),
+            silent: self.evidence.as_ref().map_or(&NO_ERRORS, |it| &it.silent),
             varying: self.evidence.as_ref().map_or(&[], |it| &it.varying),
             large: &self.large.0,
             most_stored: self.large.1,
@@ -209,12 +216,14 @@ impl Admin {
             Some(((site, it.config.name.clone()), it.equal()?.clone()))
         });
         self.judged.equal.replace(equal.collect());
-        let without_cache = found.findings.iter().filter(|it| it.kind == AdviceKind::CacheOff);
-        let shareable = without_cache.flat_map(|it| &it.routes).map(|at| {
-            let it = &known[*at];
-            (live.scopes.sites[it.site].name.clone(), it.config.name.clone())
-        });
-        self.judged.shareable.replace(shareable.collect());
+        let with = |kind: AdviceKind| -> HashSet<(String, String)> {
+            let routes = found.findings.iter().filter(|it| it.kind == kind).flat_map(|it| &it.routes);
+            let names =
+                |it: &KnownRoute<'_>| (live.scopes.sites[it.site].name.clone(), it.config.name.clone());
+            routes.map(|at| names(&known[*at])).collect()
+        };
+        self.judged.shareable.replace(with(AdviceKind::CacheOff));
+        self.judged.demanded.replace(with(AdviceKind::Demanded));
         for (at, it) in known.iter().enumerate() {
             let own: Vec<&Finding> = found.findings.iter().filter(|it| it.routes.contains(&at)).collect();
             let sentence = it.evidence.as_ref().and_then(RouteEvidence::sentence);
@@ -238,7 +247,7 @@ impl Admin {
     fn advised_of(&self, config: &Config, known: &[KnownRoute<'_>]) -> Advice {
         let routes: Vec<CountedRoute<'_>> = known.iter().map(KnownRoute::counted).collect();
         let ram_size = config.ram.budget;
-        let doubt = self.doubt();
+        let doubt = self.doubt().map(|it| it.1);
         advice::advise(&AdviceFacts {
             routes: &routes,
             ram_size,
@@ -270,7 +279,8 @@ impl Admin {
         Some((judged.sentence()?, advice::without_needless_cookies(&config.cache, equal)))
     }
 
-    /// The evidence that all recent responses of a route without a cache were for all clients, as a sentence, and the change.
+    /// The evidence that all recent responses of a route without a cache were for all clients, or that its requests demand new responses of
+    /// pages that could be hits, as a sentence, and the change.
     pub(super) fn shareable(
         &self,
         site: usize,
@@ -279,8 +289,14 @@ impl Admin {
     ) -> Option<(String, SafeChange)> {
         let live = self.live.borrow();
         let names = (live.scopes.sites.get(site)?.name.clone(), route.name.clone());
-        let is_known = reason == MissReason::CacheOff && self.judged.shareable.borrow().contains(&names);
-        is_known.then(|| (SHAREABLE.to_owned(), advice::with_cache()))
+        let (routes, evidence, change) = match reason {
+            MissReason::CacheOff => (&self.judged.shareable, SHAREABLE, advice::with_cache()),
+            MissReason::ClientNoCache => {
+                (&self.judged.demanded, AdviceKind::Demanded.sentence(), advice::with_harmless_directives())
+            }
+            _ => return None,
+        };
+        routes.borrow().contains(&names).then(|| (evidence.to_owned(), change))
     }
 
     /// The largest body that a tier of the route keeps: a quarter of RAM, or a segment of the disk tier.
@@ -364,13 +380,7 @@ fn finding_json(it: &Finding, known: &[KnownRoute<'_>], seconds: u64, texts: Opt
     let routes: Vec<&KnownRoute<'_>> = it.routes.iter().map(|at| &known[*at]).collect();
     let names: Vec<&str> = routes.iter().map(|it| &*it.config.name).collect();
     let seconds = routes.iter().map(|it| it.recent.seconds).min().unwrap_or(seconds);
-    // One change of the common section is enough where no section of a site or route has the key.
-    let inherits = |key: &str| routes.iter().all(|it| it.config.decided.by(key) == Source::Default);
-    let keys = || it.changes.iter().flat_map(SafeChange::settings).map(SafeSetting::key);
-    let places: Vec<(usize, usize)> = match it.is_for_all && keys().all(inherits) {
-        true => Vec::new(),
-        false => routes.iter().map(|it| (it.site, it.config.number)).collect(),
-    };
+    let places: Vec<(usize, usize)> = routes.iter().map(|it| (it.site, it.config.number)).collect();
     json!({
         "name": it.kind.name(), "sentence": it.sentence, "route": names.first().filter(|_| names.len() == 1), "routes": names,
         "saves": it.kind.saves().name(), "requests": it.requests, "seconds": seconds, "per_hour": per_hour(it.requests, seconds),

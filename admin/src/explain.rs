@@ -365,7 +365,12 @@ impl Admin {
         let verdict = json!({ "name": rule.name(), "sentence": sentence, "status": answer.status });
         let name = found.map(|it| it.target.name());
         let settings = at.map_or(Value::Null, |(site, route)| self.settings(site, route));
-        Some(json!({ "site": site, "route": name, "verdict": verdict, "where": place, "settings": settings }))
+        let mut explained =
+            json!({ "site": site, "route": name, "verdict": verdict, "where": place, "settings": settings });
+        if matches!(rule, AdmissionRule::Https) {
+            self.add_own_redirect(&mut explained, (request, view.client));
+        }
+        Some(explained)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod recorded;
 
+use super::recent_counts::configs;
 use super::requester::Requester;
 use super::{Admin, AdminRequest, AdminResponse};
 use larder_config::summary::summary;
@@ -12,10 +13,10 @@ use larder_observe::log::AccessLog;
 use larder_origin::OriginState;
 use larder_semantics::miss_reason::MissReason;
 use larder_semantics::server_state::{
-    CLIENT_LIMITS, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, FindingKind, Http3Fact,
-    LIMITS, LogFact, MaintenanceFact, MemcachedFact, OriginAnswers, OriginFact, PastFact, RepeatedPurgeFact,
-    RouteCountFact, RouteFact, ServerStateReport, Severity, StateFacts, StateFinding, StateJudge, StateWord,
-    UnreachableFact,
+    CLIENT_LIMITS, CertificateFact, ChangedLimits, ConfigSums, CountFacts, DatabaseFact, DiskFact,
+    FindingKind, Http3Fact, LIMITS, LogFact, MaintenanceFact, MemcachedFact, OriginAnswers, OriginFact,
+    PastFact, ProxyLoopFact, RepeatedPurgeFact, RouteCountFact, RouteFact, ServerStateReport, Severity,
+    StateFacts, StateFinding, StateJudge, StateWord, UnreachableFact,
 };
 use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
 use larder_server::live::Live;
@@ -194,13 +195,13 @@ impl Admin {
         report
     }
 
-    /// Why stored responses are validated before use now, with the remedy; `None` if they are not.
-    pub(super) fn doubt(&self) -> Option<String> {
+    /// Why stored responses are validated before use now, in short and with the remedy; `None` if they are not.
+    pub(super) fn doubt(&self) -> Option<(String, String)> {
         let report = self.judge_state();
         let found = report.findings.iter().find(|it| it.kind.doubts_stored_responses())?;
-        let mut sentence = found.sentence(report.now);
-        sentence[..1].make_ascii_uppercase();
-        Some(format!("{sentence}. {}", found.kind.row().remedy))
+        let (mut sentence, mut short) = (found.sentence(report.now), found.what.clone());
+        [&mut sentence, &mut short].into_iter().for_each(|it| it[..1].make_ascii_uppercase());
+        Some((format!("{short}."), format!("{sentence}. {}", found.kind.row().remedy)))
     }
 
     /// The judge of the state continues with the counters of the next configuration.
@@ -219,7 +220,9 @@ impl Admin {
         };
         let kept = after.scopes.positions_since(&before.scopes);
         let moved = |at: u32| kept.get(at as usize).copied().flatten().and_then(|it| u32::try_from(it).ok());
-        self.server_state.judge.borrow_mut().reload(&sums(before), &sums(after), moved);
+        let mut judge = self.server_state.judge.borrow_mut();
+        judge.reload(&sums(before), &sums(after), moved);
+        judge.renew(changed_limits(before, after));
     }
 
     fn state_facts(&self) -> StateFacts {
@@ -258,6 +261,7 @@ impl Admin {
             certificates: certificates(&self.certificates, i64::try_from(wall).unwrap_or(i64::MAX)),
             unknown_names: self.certificates.unknown_names.borrow().all(),
             tls_hosts: tls_hosts(&live.config, &self.certificates, OtherListeners::None),
+            secured_hosts: tls_hosts(&live.config, &self.certificates, OtherListeners::Redirected),
             plain_hosts: tls_hosts(&live.config, &self.certificates, OtherListeners::Plain),
             log: state.log(),
             client_limits: client_limits(&live.config),
@@ -265,6 +269,7 @@ impl Admin {
             next_start: state.next_start.borrow().clone(),
             failing_urls: self.judged.application_faults.borrow().failing.clone(),
             disagreeing: self.judged.application_faults.borrow().disagreeing.clone(),
+            proxy_loops: self.proxy_loops(&live.config),
             http3: self.http3(&live),
             certificate_folder: self.certificates.folder_error.borrow().clone(),
             counts: self.counts(&live),
@@ -273,6 +278,13 @@ impl Admin {
             snapshot: state.snapshot.borrow().clone(),
             recorded: self.recorded_facts(&live.config),
         }
+    }
+
+    /// The redirect loops of the last judgement, without those of proxies that are trusted by now.
+    fn proxy_loops(&self, config: &Config) -> Vec<ProxyLoopFact> {
+        let judged = self.judged.application_faults.borrow();
+        let is_ignored = |it: &&ProxyLoopFact| !config.clients.trusted.has(Some(it.found.proxy));
+        judged.loops.iter().filter(is_ignored).cloned().collect()
     }
 
     /// The sums since the start, by the names of counters.
@@ -340,6 +352,29 @@ impl Admin {
         let is_device_full = self.gateway.tiers.disk.as_ref().is_some_and(|it| it.is_device_full());
         let is_full = !is_device_full && of("disk_segments_dropped") > of("disk_device_full_drops");
         self.live.borrow().config.disk.as_ref().filter(|_| is_full).map(|it| it.size)
+    }
+}
+
+/// The limits that differ between two configurations.
+fn changed_limits(before: &Live, after: &Live) -> ChangedLimits {
+    let (old, new) = (configs(before), configs(after));
+    let moved = after.scopes.positions_since(&before.scopes).into_iter().enumerate();
+    let kept = moved.filter_map(|(was, is)| Some((is?, old.get(&was)?, new.get(&is?)?)));
+    let differs = |was: &RouteConfig, is: &RouteConfig| {
+        was.limits != is.limits || was.access != is.access || exchange_limits(was) != exchange_limits(is)
+    };
+    let routes: Vec<u32> =
+        kept.filter(|(_, was, is)| differs(was, is)).filter_map(|(at, ..)| u32::try_from(at).ok()).collect();
+    let of_server = |it: &Live| format!("{:?}{:?}", it.config.limits.client, it.config.log.access);
+    let is_any = !routes.is_empty() || of_server(before) != of_server(after);
+    ChangedLimits { routes, is_any }
+}
+
+/// The limits of the exchanges of a route with its origins.
+fn exchange_limits(route: &RouteConfig) -> String {
+    match &route.service {
+        Service::Proxy(it) => format!("{:?}", it.limits),
+        _ => String::new(),
     }
 }
 
@@ -465,7 +500,13 @@ fn troubled(live: &Live) -> Vec<RouteCountFact> {
 fn recent_failure(live: &Live, route: &RouteScopes) -> String {
     let since = clock::monotonic_now().0.saturating_sub(60_000);
     let mut origins = route.origins.iter().map(|it| &live.scopes.origins[*it].standing);
-    origins.find_map(|it| it.failure_since(since)).unwrap_or_default()
+    let with_output = |why: String, output: Option<String>| match output {
+        Some(line) => format!("{why}; it wrote to its error output: {line}"),
+        None => why,
+    };
+    origins
+        .find_map(|it| Some(with_output(it.failure_since(since)?, it.output_since(since))))
+        .unwrap_or_default()
 }
 
 /// The routes that get no request.
@@ -516,6 +557,8 @@ fn client_limits(config: &Config) -> [u64; CLIENT_LIMITS.len()] {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OtherListeners {
     None,
+    /// Their requests are redirected to `https`.
+    Redirected,
     Plain,
 }
 
@@ -523,17 +566,18 @@ enum OtherListeners {
 /// proxy is trusted, all clients may come through it, and it may use another name.
 fn tls_hosts(config: &Config, book: &CertificateRegistry, others: OtherListeners) -> Vec<String> {
     let is_self_signed = book.shown.borrow().iter().any(|it| it.source == CertificateSource::SelfSigned);
-    let is_by_proxy = others == OtherListeners::None && !config.clients.trusted.is_empty();
+    let is_by_proxy = others != OtherListeners::Plain && !config.clients.trusted.is_empty();
     if config.tls.is_none() || is_self_signed || is_by_proxy {
         return Vec::new();
     }
     let all_tls = config.listen.iter().all(|it| matches!(it.at, Listen::Tls(_)));
-    let is_tls_only = |it: &SiteConfig| all_tls || it.redirects.to_https;
+    let is_redirected = |it: &SiteConfig| !all_tls && it.redirects.to_https;
     // A site whose routes name their listeners may have none with TLS.
     let is_on_all = |it: &SiteConfig| it.routes.iter().any(|it| it.listeners.is_empty());
     let sites = config.sites.iter().filter(|it| match others {
-        OtherListeners::None => is_tls_only(it),
-        OtherListeners::Plain => !is_tls_only(it) && is_on_all(it),
+        OtherListeners::None => all_tls,
+        OtherListeners::Redirected => is_redirected(it),
+        OtherListeners::Plain => !all_tls && !is_redirected(it) && is_on_all(it),
     });
     let name = |it: &HostPattern| match it {
         // A name without a dot is not one of the public.

@@ -79,6 +79,8 @@ pub struct RequestRecord {
     pub digest: u64,
     /// A hash of its fields.
     pub head: u64,
+    /// The bytes of its body, at most 4 GiB; 0 if they are not known.
+    pub length: u32,
     /// The hash of the name of the origin ([`origin_hash`]); 0 without one.
     pub origin: u64,
     /// Method, listener, host, target, the response's fields.
@@ -221,6 +223,7 @@ struct RecordEntry {
     digest: u64,
     head: u64,
     origin: u64,
+    length: u32,
     address: Option<IpAddr>,
     weight: u32,
     served: ServedBy,
@@ -358,6 +361,7 @@ impl RecordRing {
             origin_status: it.origin_status,
             digest: it.digest,
             head: it.head,
+            length: it.length,
             origin: it.origin,
             text: self.text(it.text)?,
             lengths: it.lengths,
@@ -442,6 +446,7 @@ impl RecorderFeed {
             client: facts::client(bytes.as_ref().map_or(&[][..], |it| it), it.fields, self.seed),
             digest: answer.map_or(0, |it| it.digest),
             head: answer.map_or(0, |it| it.head),
+            length: answer.map_or(0, |it| u32::try_from(it.length).unwrap_or(u32::MAX)),
             origin: origin.map_or(0, |it| origin_hash(&it.name)),
             address,
             weight,

@@ -2,6 +2,7 @@
 //! and whether it is drained. `balance` chooses, `group` asks. `now` is an argument.
 
 use crate::process_slots::ProcessSlots;
+use larder_semantics::secret;
 use larder_stdx::circuit_breaker::{BegunIn, BreakerChange, BreakerSettings, BreakerState, CircuitBreaker};
 use larder_stdx::clock::{self, Monotonic};
 use larder_wire::message::Version;
@@ -42,6 +43,8 @@ pub struct OutlierState {
     down_reason: Mutex<String>,
     /// The last failure of an exchange, and its time (milliseconds of the monotonic clock).
     last_failure: Mutex<Option<(u64, String)>>,
+    /// The last line of the error output of its application that may be shown, and its time.
+    last_output: Mutex<Option<(u64, String)>>,
     /// See [`OutlierState::protocol`]: zero is none yet, one HTTP/1.1, two HTTP/2.
     protocol: AtomicU8,
     /// Unused connections to an application, in all workers.
@@ -150,6 +153,19 @@ impl OutlierState {
     pub fn failure_since(&self, since: u64) -> Option<String> {
         let last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().filter(|it| it.0 >= since).map(|it| it.1.clone())
+    }
+
+    /// The last line of its application's error output since `since`, as [`Self::failure_since`].
+    #[must_use]
+    pub fn output_since(&self, since: u64) -> Option<String> {
+        let last = self.last_output.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|it| it.0 >= since).map(|it| it.1.clone())
+    }
+
+    /// Keeps the last line of a part of the error output of its application, unless it may have a secret.
+    pub fn note_error_output(&self, text: &str) {
+        let line = secret::harmless_line(text).map(|it| (clock::monotonic().0, it.to_owned()));
+        *self.last_output.lock().unwrap_or_else(PoisonError::into_inner) = line;
     }
 
     /// Keeps the failure of an exchange.

@@ -7,8 +7,8 @@ mod large;
 mod summary;
 
 pub use change::{
-    ChangeFacts, NeededPages, SafeChange, SafeSetting, SettingValue, changes, with_cache,
-    without_needless_cookies,
+    ChangeFacts, NeededPages, SafeChange, SafeSetting, SettingValue, changes, set_cookie_hint, with_cache,
+    with_harmless_directives, without_needless_cookies,
 };
 pub use finding::{
     Advice, AdviceFacts, AdviceGain, AdviceKind, CountedRoute, Finding, ReasonCount, UncachedRequests, advise,

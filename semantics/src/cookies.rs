@@ -196,6 +196,20 @@ pub fn set_by(response: &[Field<'_>]) -> Option<String> {
     in_words(&pairs.iter().map(Vec::as_slice).collect::<Vec<_>>(), |_| true)
 }
 
+/// The names of the cookies that a response sets, each once.
+#[must_use]
+pub fn names_set_by(response: &[Field<'_>]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for it in response.iter().filter(|it| it.sets_cookie()) {
+        let end = it.value.iter().position(|it| matches!(it, b'=' | b';')).unwrap_or(it.value.len());
+        let name = String::from_utf8_lossy(it.value[..end].trim_ascii()).into_owned();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
 pub(crate) fn matches(pattern: &str, name: &[u8]) -> bool {
     match pattern.split_once('*') {
         Some((before, after)) => {

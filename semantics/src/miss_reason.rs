@@ -129,6 +129,16 @@ fn of_stale(facts: &MissFacts<'_>) -> MissReason {
     }
 }
 
+/// The reason of a request to which no valid response came: those that a cache cannot avoid say less than that, the others would be hits.
+#[must_use]
+pub fn without_response(before: MissReason) -> MissReason {
+    match before {
+        MissReason::Again | MissReason::Retry => before,
+        it if it.row().class == MissClass::Needed => MissReason::NoResponse,
+        it => it,
+    }
+}
+
 /// The reason for a stored response that must be validated or replaced.
 #[must_use]
 pub fn of_stored(meta: &Meta) -> MissReason {

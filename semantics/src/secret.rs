@@ -1,8 +1,10 @@
 //! Redaction of a client's secrets in fields for operators: names, schemes and attributes, never a value. Every view of
 //! heads, stored or live, uses this module: `explain`, listings, logs, traces.
 
+mod line;
 mod path;
 
+pub use line::harmless_line;
 pub use path::has_random_part;
 
 use crate::date;

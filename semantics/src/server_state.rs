@@ -21,7 +21,8 @@ use facts::growth;
 pub use facts::{
     BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DisagreeingFact, DiskFact,
     FailingUrlFact, Http3Fact, LogFact, MaintenanceFact, MemcachedFact, NodeFact, OriginAnswers, OriginFact,
-    PastFact, PurgeLogFact, RepeatedPurgeFact, RouteCountFact, RouteFact, StateFacts, UnreachableFact,
+    PastFact, ProxyLoopFact, PurgeLogFact, RepeatedPurgeFact, RouteCountFact, RouteFact, StateFacts,
+    UnreachableFact,
 };
 pub use samples::{RecordedFacts, RecordedSample};
 use std::collections::VecDeque;
@@ -213,6 +214,19 @@ pub struct StateJudge {
     samples: VecDeque<CountSample>,
     /// The refused requests at the last change of the configuration.
     change: Option<RefusalsAtChange>,
+    /// The sums when a limit changed last: earlier events are none of the limits in force.
+    limits_since: CountFacts,
+    /// A change of limits since the last reading.
+    changed: Option<ChangedLimits>,
+}
+
+/// The limits that a reload has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedLimits {
+    /// The routes whose limits, time limits or access rules differ, by position.
+    pub routes: Vec<u32>,
+    /// Whether a limit of the server or of a route differs.
+    pub is_any: bool,
 }
 
 /// The refused requests when the configuration changed.
@@ -276,7 +290,9 @@ impl StateJudge {
         let origins = self.origin_minutes(&facts.origins);
         let change = self.refusals_since_change(facts);
         let minute = Minute { change, counts: &minute, pages: &pages, routes: &routes, origins: &origins };
-        let found = conditions(facts, &minute, &self.held);
+        let mut found = conditions(facts, &minute, &self.held);
+        // The worst of a kind first; the sort is stable.
+        found.sort_by_key(|it| std::cmp::Reverse(it.weight));
         self.held.keep(&found, facts);
         let mut findings: Vec<StateFinding> = found
             .into_iter()
@@ -326,6 +342,11 @@ impl StateJudge {
         }
     }
 
+    /// A reload has changed limits: their events count from the next reading on.
+    pub fn renew(&mut self, changed: ChangedLimits) {
+        self.changed = Some(changed);
+    }
+
     /// The counts of the last minute, or since the first reading.
     fn minute(&mut self, facts: &StateFacts) -> CountFacts {
         let (at, sums) = (facts.at, &facts.counts);
@@ -333,8 +354,14 @@ impl StateJudge {
         while self.samples.get(1).is_some_and(|it| at.saturating_sub(it.at) >= WINDOW) {
             self.samples.pop_front();
         }
+        let changed = self.changed.take().unwrap_or_default();
+        if changed.is_any {
+            self.limits_since = sums.clone();
+        }
+        let of_limits = sums.since(&self.limits_since);
         let minute = self.samples.front().map_or_else(CountFacts::default, |it| sums.since(&it.counts));
-        self.leave_out_ordered(&facts.troubled);
+        let minute = minute.with_limits_of(&of_limits);
+        self.leave_out(&facts.troubled, &changed.routes);
         if self.samples.back().is_none_or(|it| at.saturating_sub(it.at) >= SAMPLE) {
             let databases = facts.databases.iter().map(|it| (it.name.clone(), [it.requests, it.errors_5xx]));
             self.samples.push_back(CountSample {
@@ -348,9 +375,11 @@ impl StateJudge {
         minute
     }
 
-    /// Begins the last minute of each route under maintenance with this reading: its errors are none, also after the maintenance.
-    fn leave_out_ordered(&mut self, troubled: &[RouteCountFact]) {
-        for now in troubled.iter().filter(|it| it.is_ordered).map(of_route) {
+    /// Begins the last minute of each route under maintenance with this reading: its errors are none, also after the maintenance. So are
+    /// those of routes before their limits changed.
+    fn leave_out(&mut self, troubled: &[RouteCountFact], changed: &[u32]) {
+        let is_left_out = |it: &&RouteCountFact| it.is_ordered || changed.contains(&it.at);
+        for now in troubled.iter().filter(is_left_out).map(of_route) {
             for sample in &mut self.samples {
                 match sample.routes.binary_search_by_key(&now.at, |it| it.at) {
                     Ok(at) => sample.routes[at] = now,

@@ -84,6 +84,8 @@ pub struct RecordedResponse<'r> {
     pub digest: u64,
     /// A hash of its fields ([`facts::head_digest`]); 0 if it is not known.
     pub head: u64,
+    /// The bytes of its body; 0 if they are not known.
+    pub length: u64,
 }
 
 /// The treatment of a recorded request under one configuration.
@@ -621,7 +623,11 @@ fn judge(
     it: &RecordedResponse<'_>,
 ) -> Storable {
     let policy = rule(policy, request, it);
-    storable::decide(facts, it.status, it.fields, policy, it.time, it.time, &mut Silent)
+    match storable::decide(facts, it.status, it.fields, policy, it.time, it.time, &mut Silent) {
+        // Without a declared length, a fill finds that out while it reads the body.
+        Storable::Store if it.length > policy.max_object => Storable::Refuse(NotStorable::TooLarge),
+        found => found,
+    }
 }
 
 /// Calls `with` with a request for a file of `cache.public_files` and its response as the cache has them: without cookies in either

@@ -24,7 +24,8 @@ use larder_gateway::miss_budget::MissBudget;
 use larder_gateway::{GatewayRoute, HostSent};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_origin::{
-    Blame, ErrorOutputReport, FailureReport, Group, Measures, Membership, OriginPool, StateReport,
+    Blame, ErrorOutputReport, FailureReport, Group, Measures, Membership, OriginPool, OutlierState,
+    StateReport,
 };
 use larder_semantics::file_order::FileOrderRules;
 use larder_semantics::geo::GeoLookup;
@@ -393,10 +394,11 @@ impl Live {
                 drained,
                 preamble,
             };
+            let shown = membership.outlier_state.clone();
             let origin = OriginPool::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
             let teller = || errors.of(Subsystem::Origin);
             origin.on_failure(failure_report(teller(), route, origin.name()));
-            origin.on_error_output(wrote(teller(), route, origin.name()));
+            origin.on_error_output(wrote(teller(), route, origin.name(), shown));
             origin.on_change(changed(teller(), route, origin.name()));
             if let Some(RoutePart { route, origins }) = part {
                 origin.measure(Measures { route: route.clone(), origin: origins[at].clone() });
@@ -457,12 +459,13 @@ fn failure_report(teller: SubsystemLog, route: &str, origin: &str) -> FailureRep
     })
 }
 
-/// Logs what the application `origin` writes to its error output.
-fn wrote(teller: SubsystemLog, route: &str, origin: &str) -> ErrorOutputReport {
+/// Logs what the application `origin` writes to its error output, and keeps its last line for the state of the server.
+fn wrote(teller: SubsystemLog, route: &str, origin: &str, shown: Arc<OutlierState>) -> ErrorOutputReport {
     /// Bytes of a text in the log.
     const MOST: usize = 500;
     let (route, origin) = (route.to_owned(), origin.to_owned());
     Box::new(move |text| {
+        shown.note_error_output(&String::from_utf8_lossy(&text[text.len().saturating_sub(MOST)..]));
         if teller.logs(Level::Warn) {
             let text = String::from_utf8_lossy(&text[..text.len().min(MOST)]);
             let values = [("route", route.as_str()), ("origin", &origin), ("text", text.trim())];

@@ -130,6 +130,12 @@ impl<'l> TrialRoutes<'l> {
         }
     }
 
+    /// Whether the site at a position redirects requests without TLS (`redirect_https`).
+    #[must_use]
+    pub fn secures(&self, site: usize) -> bool {
+        self.live.config.sites.get(site).is_some_and(|it| it.redirects.to_https)
+    }
+
     /// The hash of the origin of the route at a position.
     #[must_use]
     pub fn origin_of(&self, (site, route): (usize, usize)) -> u64 {

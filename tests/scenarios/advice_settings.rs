@@ -3,7 +3,7 @@
 
 use super::advice::{advice, fetch, findings, start};
 use crate::harness::origin::{Received, Script, response};
-use crate::harness::{Origin, until};
+use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
 
 const CHUNKS: usize = 700_000;
@@ -24,6 +24,9 @@ fn answer(request: &Received) -> Vec<Script> {
         "mixed" if path.ends_with('0') => ("Cache-Control: private\n", path),
         "login" if path.ends_with('0') => ("Cache-Control: public, max-age=600\nSet-Cookie: a=b\n", path),
         "mixed" | "login" => ("Cache-Control: public, max-age=600\n", path),
+        "missing" => return vec![Script::Send(response("HTTP/1.1 404 Not Found\n\nnot found"))],
+        "landing" => ("Cache-Control: public, max-age=600\nSet-Cookie: ab=1; Path=/\n", path),
+        "session" => ("Cache-Control: public, max-age=600\nSet-Cookie: sid=1; Path=/\n", path),
         "mine" => ("Cache-Control: public, max-age=600\n", client),
         "list" => {
             let mut all: Vec<&str> = request.target().split(['?', '&']).skip(1).collect();
@@ -146,40 +149,101 @@ fn the_fields_that_make_variants_are_named() {
     assert!(language.contains("cache.key.accept_language"), "{language}");
 }
 
-/// One change of the common section is enough where it is right for all routes.
+/// A lifetime of the whole route was proposed for its 404s.
 #[test]
-fn routes_with_the_same_change_are_one_finding_with_one_change() {
+fn missing_pages_get_a_lifetime_of_their_status() {
     let origin = Origin::scripted(answer);
-    for (routes, path) in [
-        ([("one", ""), ("two", ""), ("idle", "")], serde_json::json!([["cache", "stale_while_revalidate"]])),
-        (
-            [("one", ""), ("two", ""), ("idle", "cache = { stale_while_revalidate = \"0s\" }")],
-            serde_json::json!([["cache", "stale_while_revalidate"]]),
-        ),
-        (
-            [("idle", ""), ("one", "cache = { stale_while_revalidate = \"0s\" }"), ("two", "")],
-            serde_json::json!([
-                ["site", 0, "route", 1, "cache", "stale_while_revalidate"],
-                ["site", 0, "route", 2, "cache", "stale_while_revalidate"]
-            ]),
-        ),
-    ] {
-        let larder = start(&origin, &routes, "");
-        for _ in 0..12 {
-            fetch(&larder, "/one/a", "");
-            fetch(&larder, "/two/a", "");
-            larder.advance(601);
-        }
-        until("they are counted", || findings(&larder) == ["expired - 22 cache.stale_while_revalidate"]);
-        let report = advice(&larder);
-        let found = &report["findings"][0];
-        assert_eq!(
-            serde_json::json!([null, ["one", "two"]]),
-            serde_json::json!([found["route"], found["routes"]])
-        );
-        let edits = found["changes"][0]["edits"].as_array().unwrap();
-        let paths: Vec<&Value> = edits.iter().map(|it| &it["path"]).collect();
-        assert_eq!(path, serde_json::json!(paths), "{found}");
-        assert!(!found["changes"][0]["diff"].as_array().unwrap().is_empty(), "{found}");
+    let larder = start(&origin, &[("missing", "cache = { private_cookies = [\"sid\"] }")], "");
+    (0..24).for_each(|it| assert_eq!(404, larder.get(&format!("/missing/{}", it % 3)).status));
+    until("they are counted", || findings(&larder) == ["missing-pages missing 24 cache.status_ttl"]);
+    let change = finding(&advice(&larder), "missing-pages", "missing")["changes"][0].clone();
+    assert_eq!("cache.status_ttl = { 404 = \"60s\" }", change["settings"][0], "{change}");
+    assert!(change["diff"].to_string().contains("status_ttl = { 404 = \\\"60s\\\" }"), "{change}");
+    let body = serde_json::json!({ "url": "http://h/missing/1" }).to_string();
+    let explained: Value = serde_json::from_str(&larder.admin_post("/api/v1/explain", &body).text()).unwrap();
+    assert_eq!(
+        change["settings"], explained["summary"]["changes"][0]["settings"],
+        "{}",
+        explained["summary"]
+    );
+}
+
+/// Nothing said which client sends them, nor which value of `cache.request_directives` would help.
+#[test]
+fn a_client_that_demands_new_responses_is_named_with_the_setting() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, &[("feed", ""), ("careful", "")], TRUSTED);
+    for number in 0..24 {
+        let client = format!("X-Forwarded-For: 9.9.9.{}\r\n", if number % 4 == 0 { 5 } else { 7 });
+        let demand = format!("{client}Cache-Control: no-cache\r\n");
+        fetch(&larder, &format!("/feed/{}", number % 2), &demand);
+        fetch(&larder, &format!("/careful/{}", number % 2), &demand);
     }
+    fetch(&larder, "/careful/1", "Cache-Control: no-store\r\n");
+    until("they are counted", || {
+        findings(&larder)
+            .iter()
+            .any(|it| it.starts_with("new-demanded feed 2") && it.ends_with("cache.request_directives"))
+    });
+    let report = advice(&larder);
+    let found = finding(&report, "new-demanded", "feed");
+    let sentence = found["sentence"].as_str().unwrap();
+    assert!(sentence.ends_with("2 clients; 18 of 24 from 9.9.9.7."), "{sentence}");
+    assert_eq!("cache.request_directives = \"harmless\"", found["changes"][0]["settings"][0], "{found}");
+    assert_eq!(Value::Null, finding(&report, "new-demanded", "careful"), "a request has no-store");
+}
+
+/// The remedy was the application's alone, although the operator knows what the cookie is for.
+#[test]
+fn a_cookie_that_the_operator_has_named_is_left_out_of_the_stored_page() {
+    let origin = Origin::scripted(answer);
+    let named = "cache = { ignored_cookies = [\"ab\"], private_cookies = [\"sid\"] }";
+    let explain = |larder: &Larder, target: &str| -> Value {
+        let body = serde_json::json!({ "url": format!("http://h{target}") }).to_string();
+        let answer: Value =
+            serde_json::from_str(&larder.admin_post("/api/v1/explain", &body).text()).unwrap();
+        answer["summary"].clone()
+    };
+    for (keys, setting) in [("", Value::Null), (named, Value::from("cache.store_set_cookie = true"))] {
+        let larder = start(&origin, &[("landing", keys), ("session", keys)], "");
+        for target in ["/landing/1", "/session/1"] {
+            (0..3).for_each(|_| fetch(&larder, target, ""));
+        }
+        until("it is known", || {
+            explain(&larder, "/landing/1")["answer"].as_str().unwrap().contains("cookie ab")
+        });
+        let landing = explain(&larder, "/landing/1");
+        assert_eq!(setting, landing["changes"][0]["settings"][0], "{landing}");
+        let is_hinted = landing["because"].as_str().unwrap().contains("name it in `cache.ignored_cookies`");
+        assert_eq!(setting.is_null(), is_hinted, "{landing}");
+        let session = explain(&larder, "/session/1").to_string();
+        assert!(!session.contains("store_set_cookie"), "{session}");
+    }
+}
+
+/// The change was one of the common section, which changes each other route as well.
+#[test]
+fn routes_with_the_same_change_are_one_finding_that_changes_each_of_them() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, &[("one", ""), ("idle", ""), ("two", "")], "");
+    for _ in 0..12 {
+        fetch(&larder, "/one/a", "");
+        fetch(&larder, "/two/a", "");
+        larder.advance(601);
+    }
+    until("they are counted", || findings(&larder) == ["expired - 22 cache.stale_while_revalidate"]);
+    let report = advice(&larder);
+    let found = &report["findings"][0];
+    assert_eq!(
+        serde_json::json!([null, ["one", "two"]]),
+        serde_json::json!([found["route"], found["routes"]])
+    );
+    let edits = found["changes"][0]["edits"].as_array().unwrap();
+    let paths: Vec<&Value> = edits.iter().map(|it| &it["path"]).collect();
+    let expect = serde_json::json!([
+        ["site", 0, "route", 0, "cache", "stale_while_revalidate"],
+        ["site", 0, "route", 2, "cache", "stale_while_revalidate"]
+    ]);
+    assert_eq!(expect, serde_json::json!(paths), "{found}");
+    assert!(!found["changes"][0]["diff"].as_array().unwrap().is_empty(), "{found}");
 }

@@ -221,6 +221,26 @@ fn a_redirect_loop_behind_an_untrusted_proxy_is_a_fault_that_names_the_proxy() {
     assert_ne!("fault", page(&larder, "/plain")["summary"]["judgement"]);
 }
 
+/// Explain said "That is right: the configuration says so" of larder's own redirect, which was a loop for the clients of a proxy.
+#[test]
+fn a_redirect_of_larder_is_a_fault_for_the_clients_of_an_untrusted_proxy() {
+    let larder = Larder::configured(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"h\"]\nredirect_https = true\n[[site.route]]\npath = \"/*\"\nrespond = { status = 200, body = \"here\" }\n"
+            .to_owned(),
+    );
+    assert_eq!(308, larder.get("/plain").status);
+    let answer = |target: &str| page(&larder, target)["summary"].clone();
+    assert_eq!("right", answer("/plain")["judgement"], "{}", answer("/plain"));
+    let mut client = larder.client();
+    client.send("GET /x HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: https\r\n\r\n");
+    assert_eq!(308, client.read().status);
+    until("the request is recorded", || answer("/x")["judgement"] == "fault");
+    let text = answer("/x").to_string();
+    for part in ["It is a loop for the clients of 127.0.0.1", "clients.trusted = [\\\"127.0.0.1\\\"]"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
 /// Explain said "That is right" of a URL that answers each request with 500.
 #[test]
 fn a_url_that_answers_each_request_with_500_is_a_fault() {

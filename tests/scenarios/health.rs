@@ -539,7 +539,7 @@ fn a_name_for_which_the_ca_issues_nothing_has_no_certificate() {
     until("the first attempt has failed", || names(&larder) == ["certificate-missing"]);
     let text = sentence(&larder);
     assert!(text.starts_with("Degraded: site.test has no certificate ("), "{text}");
-    assert_eq!("config?section=tls.", state(&larder)["findings"][0]["view"]);
+    assert_eq!("config?part=certificates", state(&larder)["findings"][0]["view"]);
 }
 
 /// The tier is on a device of 3 MiB; `cache.disk.size` is 16 MiB.

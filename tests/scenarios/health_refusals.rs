@@ -61,6 +61,39 @@ fn heads_that_are_steadily_too_large_name_the_limit_and_its_value() {
     });
 }
 
+/// After `limits.head_size` was raised as the sentence had proposed, it proposed twice the new value.
+#[test]
+fn a_raised_limit_begins_without_the_events_of_the_old_one() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage");
+    let larder = start(
+        "limits.head_size = \"2KiB\"",
+        &format!(
+            "[[site.route]]\nname = \"search\"\npath = \"/*\"\naccess.limits = [{{ rate = \"1/h\", by = \"route\" }}]\nproxy.to = {:?}\n",
+            origin.url()
+        ),
+    );
+    for _ in 0..3 {
+        for _ in 0..25 {
+            let mut client = larder.client();
+            client.send(format!("GET / HTTP/1.1\r\nHost: h\r\nCookie: a={}\r\n\r\n", "x".repeat(3000)));
+            assert_eq!(431, client.read().status);
+            larder.get("/");
+        }
+        for _ in 0..31 {
+            state(&larder);
+            larder.pass(1_000);
+        }
+    }
+    assert_eq!(["route-limited", "limit-refuses-clients"], names(&larder)[..], "{}", state(&larder));
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    std::fs::write(larder.config(), text.replace("\"2KiB\"", "\"4KiB\"").replace("1/h", "900/h")).unwrap();
+    let before = larder.counter("config_reloads");
+    larder.signal(libc::SIGHUP);
+    until("the change is in force", || larder.counter("config_reloads") > before);
+    // Without a wait, in which the minute would end.
+    assert!(names(&larder).is_empty(), "{}", state(&larder));
+}
+
 #[test]
 fn requests_that_are_refused_since_a_change_name_the_change() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage");

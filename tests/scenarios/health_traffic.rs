@@ -344,3 +344,63 @@ fn the_failure_of_a_program_is_the_reason_of_its_route() {
     let text = sentence(&larder);
     assert!(text.starts_with("Failing: 100 % of the responses") && text.contains(expect), "{text}");
 }
+
+/// The cause was in the error log alone, and the requests were counted as first requests for a page.
+#[test]
+fn the_error_output_of_a_program_is_in_the_state_unless_it_may_have_a_secret() {
+    for (line, expect) in [
+        ("REPORT_DB is not set", "; it wrote to its error output: REPORT_DB is not set"),
+        ("password=s3cret", ""),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report");
+        super::cgi::program(&path, &format!("#!/bin/sh\necho begins >&2\necho '{line}' >&2\nexit 3\n"));
+        let larder = start(&format!(
+            "[[site.route]]\nname = \"tools\"\npath = \"/*\"\ncgi.root = {:?}\n",
+            folder.path()
+        ));
+        let mut client = larder.client();
+        (0..25).for_each(|_| assert_eq!(502, client.get("/report").status));
+        let expect = format!("before its response was complete{expect}");
+        until("its output is known", || sentence(&larder).contains(&expect));
+        assert!(!state(&larder).to_string().contains("s3cret"));
+        let why: Value = serde_json::from_str(&larder.admin_get("/api/v1/why").text()).unwrap();
+        let reasons: Vec<&Value> =
+            why["routes"][0]["reasons"].as_array().unwrap().iter().map(|it| &it["reason"]).collect();
+        assert_eq!(["no-response"], reasons[..], "{why}");
+    }
+}
+
+/// The only sentence of the first minutes was that no certificate is for the host: an operator would have bought one, and the loop would
+/// have stayed.
+#[test]
+fn a_redirect_loop_behind_an_untrusted_proxy_is_named_and_no_certificate_is() {
+    let authority = Authority::new();
+    let certificate = authority.sign_with("site", &["old.test"], |_| ());
+    let larder = Larder::configured(format!(
+        "listen = [\"127.0.0.1:0\", \"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n\
+         [[site]]\nhosts = [\"loop.test\"]\nredirect_https = true\n\
+         [[site.route]]\nname = \"loop\"\npath = \"/*\"\nrespond = {{ status = 200, body = \"here\" }}\n",
+    ));
+    state(&larder);
+    for number in 0..12 {
+        let mut client = larder.client();
+        client.send(format!(
+            "GET /x/{} HTTP/1.1\r\nHost: loop.test\r\nX-Forwarded-Proto: https\r\nX-Forwarded-For: 203.0.113.{number}\r\n\r\n",
+            number % 3
+        ));
+        assert_eq!(308, client.read().status);
+    }
+    larder.pass(11_000);
+    // A look at the advice judges the recorded requests, as the server does every ten seconds.
+    until("the loop is named", || {
+        assert_eq!(200, larder.admin_get("/api/v1/advice").status);
+        names(&larder) == ["proxy-redirect-loop"]
+    });
+    let text = sentence(&larder);
+    assert!(
+        text.starts_with("Degraded: the clients of 127.0.0.1 are redirected in a loop by route loop since ")
+            && text.contains("(12 of its 12 recent requests say X-Forwarded-Proto: https, and `redirect_https` of its site redirects them to https)"),
+        "{text}"
+    );
+}

@@ -393,10 +393,29 @@ fn the_command_finds_the_larder_of_the_file_and_names_its_lines() {
 #[test]
 fn a_trial_names_the_keys_that_recorded_responses_do_not_judge() {
     let origin = Origin::scripted(answer);
-    let larder = start(&origin, &[("/*", "")]);
+    let larder = start(&origin, &[("/*", "name = \"all\"")]);
     assert_eq!(200, larder.get("/long/a").status);
     let report = tried(&larder, "] }", "], first_byte_timeout = \"9s\" }");
-    assert_eq!(json!(["site[0].route[0].proxy.first_byte_timeout"]), report["not_judged"]);
+    assert_eq!(json!(["proxy.first_byte_timeout (route all)"]), report["not_judged"]);
+    let report = tried(&larder, "\"all\"", "\"all\"\ncache.hit_for_miss = \"7s\"");
+    assert_eq!(json!(["cache.hit_for_miss (route all)"]), report["not_judged"]);
+    let report = tried(&larder, "workers = 2", "workers = 2\nlimits.head_size = \"9KiB\"");
+    assert_eq!(json!(["limits.head_size"]), report["not_judged"]);
     let report = tried(&larder, "workers = 2", "workers = 1");
     assert_eq!(json!([]), report["not_judged"]);
+}
+
+/// The advice promised hits for a larger `cache.max_object`, and the trial of the same change said that no request changes.
+#[test]
+fn a_larger_max_object_is_predicted_for_responses_without_a_declared_length() {
+    let origin = Origin::scripted(|_| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: public, max-age=3600\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunk = format!("2000\r\n{}\r\n", "x".repeat(0x2000));
+        vec![Script::Send(format!("{head}{chunk}0\r\n\r\n").into_bytes())]
+    });
+    let larder = start(&origin, &[("/*", "cache.max_object = \"4KiB\"")]);
+    (0..6).for_each(|_| assert_eq!(0x2000, fetch(&larder, "/download", "").len()));
+    let report = tried(&larder, "\"4KiB\"", "\"16KiB\"");
+    assert_eq!(["storage 6 /download: too-large > stored"], changes(&report)[..], "{report}");
+    assert_eq!((0.0, 5.0 / 6.0), (ratio(&report, "running"), ratio(&report, "changed")));
 }

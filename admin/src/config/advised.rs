@@ -118,10 +118,16 @@ fn value_of(setting: &SafeSetting) -> Value {
         SettingValue::Text(it) => it.into(),
         SettingValue::List(all) => all.into(),
         SettingValue::Switch(is_on) => is_on.into(),
+        SettingValue::Table(all) => all.into_iter().map(|(name, it)| (name, Value::from(it))).collect(),
     }
 }
 
 /// A setting as a line of a file. A JSON text or list is one of TOML as well.
 fn line_of(setting: &SafeSetting) -> String {
+    if let SettingValue::Table(all) = setting.value() {
+        let all: Vec<String> =
+            all.iter().map(|(name, it)| format!("{name} = {}", Value::from(&**it))).collect();
+        return format!("{} = {{ {} }}", setting.key(), all.join(", "));
+    }
     format!("{} = {}", setting.key(), value_of(setting))
 }

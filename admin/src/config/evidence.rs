@@ -1,19 +1,21 @@
 //! The evidence of recent requests about each route, as `semantics::trial::evidence` judges it, and its sentences.
 
 use super::parsed_record::{ParsedRecord, RoutePlace};
+use larder_config::RouteConfig;
 use larder_observe::recorder::origin_hash;
 use larder_semantics::policy::Policy;
 use larder_semantics::secret::shown_target;
-use larder_semantics::server_state::{DisagreeingFact, FailingUrlFact};
+use larder_semantics::server_state::{DisagreeingFact, FailingUrlFact, ProxyLoopFact};
 use larder_semantics::trial::RecordedRequest;
 use larder_semantics::trial::evidence::{
-    CookieEvidence, CookieSharing, MissingEvidence, NeedlessParameters, ParameterEvidence,
-    ReorderedParameters, RouteFaults, ShareableResponses, SharingRefusal, UncachedEvidence, VALUES,
-    VariantEvidence, VaryingField,
+    CookieEvidence, CookieSharing, DemandEvidence, DemandedResponses, MissingEvidence, NeedlessParameters,
+    ParameterEvidence, ProxyLoops, ReorderedParameters, RouteFaults, ShareableResponses, SharingRefusal,
+    SilentErrors, UncachedEvidence, VALUES, VariantEvidence, VaryingField,
 };
 use larder_server::trial::{TrialRoute, TrialRoutes};
 use larder_stdx::clock;
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 /// The evidence about a route.
 pub(crate) struct RouteEvidence {
@@ -25,6 +27,10 @@ pub(crate) struct RouteEvidence {
     pub(crate) reordered: Option<ReorderedParameters>,
     /// The fields in `Vary` that make variants.
     pub(crate) varying: Vec<VaryingField>,
+    /// The requests that demand a new response of a page that could be a hit.
+    pub(crate) demanded: Option<DemandedResponses>,
+    /// The errors among the responses without a lifetime.
+    pub(crate) silent: SilentErrors,
     /// Of a route that does not use the cache: whether it could.
     pub(crate) shareable: Option<ShareableResponses>,
     /// The URL of the request that refuses sharing, if one does.
@@ -81,6 +87,8 @@ pub(crate) struct RecentFaults {
     pub(crate) failing: Vec<FailingUrlFact>,
     /// Origins that disagree on sharing.
     pub(crate) disagreeing: Vec<DisagreeingFact>,
+    /// Proxies that are not trusted, whose clients are redirected in a loop.
+    pub(crate) loops: Vec<ProxyLoopFact>,
 }
 
 /// The age of the oldest request that shows such a fault, seconds.
@@ -94,19 +102,24 @@ pub(super) fn application_faults(
     parsed: &[ParsedRecord<'_>],
     origins: &[String],
 ) -> RecentFaults {
-    let mut routes: HashMap<RoutePlace, (&str, RouteFaults<'_>)> = HashMap::new();
+    let mut routes: HashMap<RoutePlace, (&RouteConfig, RouteFaults<'_>, ProxyLoops)> = HashMap::new();
     let wall = clock::wall();
     for (number, it) in parsed.iter().enumerate().filter(|it| wall.seconds_since(it.1.record.time) <= RECENT)
     {
         let route = now.route(&it.request);
         let (TrialRoute::Found(at), Some(config)) = (route, now.config(route)) else { continue };
-        let (_, route) =
-            routes.entry(at.at).or_insert_with(|| (&config.name, RouteFaults::new(&config.cache)));
-        route.note(number, &it.recorded(None), it.record.origin);
+        let (_, route, loops) = routes
+            .entry(at.at)
+            .or_insert_with(|| (config, RouteFaults::new(&config.cache), ProxyLoops::default()));
+        let request = it.recorded(None);
+        route.note(number, &request, it.record.origin);
+        loops.note(&request, it.record.address, now.secures(at.at.0));
     }
     let name = |hash: u64| origins.iter().find(|it| origin_hash(it) == hash).cloned();
     let mut found = RecentFaults::default();
-    for (route, application_faults) in routes.into_values() {
+    for (config, application_faults, loops) in routes.into_values() {
+        let route = &*config.name;
+        found.loops.extend(loops.found().map(|it| ProxyLoopFact { route: route.to_owned(), found: it }));
         found.failing.extend(application_faults.failing().map(|it| FailingUrlFact {
             url: url_of(parsed, it.number),
             route: route.to_owned(),
@@ -125,6 +138,7 @@ pub(super) fn application_faults(
     found.failing.sort_by(|a, b| (b.requests, &a.url).cmp(&(a.requests, &b.url)));
     found.failing.truncate(URLS);
     found.disagreeing.sort_by(|a, b| a.route.cmp(&b.route));
+    found.loops.sort_by(|a, b| a.route.cmp(&b.route));
     found
 }
 
@@ -141,6 +155,8 @@ enum GatheredEvidence<'p, 'r> {
         cookies: Box<CookieEvidence<'p, 'r>>,
         parameters: ParameterEvidence<'p, 'r>,
         variants: VariantEvidence<'p>,
+        demands: DemandEvidence,
+        silent: (&'p Policy, SilentErrors),
     },
     Uncached(Box<UncachedEvidence<'r>>),
 }
@@ -152,14 +168,18 @@ impl<'p, 'r> GatheredEvidence<'p, 'r> {
                 cookies: Box::new(CookieEvidence::new(policy)),
                 parameters: ParameterEvidence::new(policy),
                 variants: VariantEvidence::new(policy),
+                demands: DemandEvidence::new(policy),
+                silent: (policy, SilentErrors::default()),
             },
             false => Self::Uncached(Box::new(UncachedEvidence::new(policy))),
         }
     }
 
-    fn note(&mut self, number: usize, request: &RecordedRequest<'r>) {
+    fn note(&mut self, number: usize, request: &RecordedRequest<'r>, client: Option<IpAddr>) {
         match self {
-            Self::Cached { cookies, parameters, variants } => {
+            Self::Cached { cookies, parameters, variants, demands, silent: (policy, silent) } => {
+                demands.note(request, client);
+                silent.note(policy, request);
                 cookies.note(number, request);
                 parameters.note(number, request);
                 variants.note(request);
@@ -174,11 +194,13 @@ impl<'p, 'r> GatheredEvidence<'p, 'r> {
             parameters: None,
             reordered: None,
             varying: Vec::new(),
+            demanded: None,
+            silent: SilentErrors::default(),
             shareable: None,
             example: None,
         };
         match self {
-            Self::Cached { cookies, parameters, variants } => {
+            Self::Cached { cookies, parameters, variants, demands, silent } => {
                 let cookies = cookies.verdict();
                 let example = match cookies {
                     CookieSharing::Refused(_, number) => Some(url_of(parsed, number)),
@@ -189,6 +211,8 @@ impl<'p, 'r> GatheredEvidence<'p, 'r> {
                     parameters: parameters.verdict(),
                     reordered: parameters.reordered(),
                     varying: variants.verdict(),
+                    demanded: demands.verdict(),
+                    silent: silent.1.clone(),
                     example,
                     ..nothing
                 }
@@ -208,7 +232,7 @@ pub(super) fn gather(
         let route = now.route(&it.request);
         let (TrialRoute::Found(at), Some(config)) = (route, now.config(route)) else { continue };
         let gathered = found.entry(at.at).or_insert_with(|| GatheredEvidence::new(&config.cache));
-        gathered.note(number, &it.recorded(None));
+        gathered.note(number, &it.recorded(None), it.record.address);
     }
     found.into_iter().map(|(at, it)| (at, it.verdict(parsed))).collect()
 }

@@ -48,6 +48,7 @@ impl<'r> ParsedRecord<'r> {
             fields: &self.response,
             digest: record.digest,
             head: record.head,
+            length: record.length.into(),
         };
         RecordedRequest {
             time: record.time,

@@ -96,7 +96,7 @@ pub const TRIED: &str = concat!(
     example!(),
     r#"}}}},
 "danger":{"type":"boolean","description":"whether shared has a response"},
-"not_judged":{"type":"array","description":"changed keys of exchanges with origins, such as time limits: recorded responses do not show their effect","items":{"type":"string"}},
+"not_judged":{"type":"array","description":"changed keys whose effect recorded responses do not show, such as time limits of origins, `cache.hit_for_miss`, `cache.compress` and `limits`","items":{"type":"string"}},
 "doubt":{"type":["string","null"],"description":"why stored responses are validated before use now, which the predicted hit ratio leaves out, and the remedy"},
 "not_modelled":{"type":"array","description":"changed keys of the tiers: the trial takes each to have room for every response, so that their effect is not in the ratio","items":{"type":"string"}},
 "unknown":{"type":"array","description":"requests about which a fact is missing","items":{"type":"object","required":["fact","sentence","requests"],"properties":{

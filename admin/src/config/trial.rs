@@ -51,7 +51,7 @@ impl Admin {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
-        let (context, doubt) = (self.trial_context(), self.doubt());
+        let (context, doubt) = (self.trial_context(), self.doubt().map(|it| it.0));
         let tried = self.apart(move |it| {
             let in_force = FilesInForce::of(&it.live.config);
             let Ok(changed) = it.plan.read(&real.text, &real.others, &in_force) else {
@@ -59,10 +59,11 @@ impl Admin {
             };
             let file = it.plan.file().map(|it| it.display().to_string());
             let keys = changed_keys(&it.plan, &real.text, &real.others);
+            let not_shown = keys.iter().filter(|it| is_not_shown(it)).map(|it| named_key(it, &changed));
+            let not_shown: Vec<String> = not_shown.collect();
             match context.run(changed, |rendering, report| rendering.to_json(report)) {
                 Ok(mut result) => {
-                    let unjudged = keys.iter().filter(|it| is_of_exchange(it));
-                    result["not_judged"] = unjudged.cloned().collect::<Vec<_>>().into();
+                    result["not_judged"] = not_shown.into();
                     if keys.iter().all(|it| shares_nothing(it)) {
                         // Requests that were not tried are decided as before.
                         result["complete"] = true.into();
@@ -188,6 +189,7 @@ impl TrialContext {
                 digest: it.digest,
                 // Storing may have changed the fields.
                 head: 0,
+                length: it.length,
             });
             let (before, after) = (now.route(&it.request), then.route(&it.request));
             let (ours, theirs) = match access_differs(&now, before, &then, after) {
@@ -222,10 +224,37 @@ fn changed_keys(plan: &Plan, text: &str, others: &IncludedTexts) -> BTreeSet<Str
     keys.filter(|it| of(&before, it) != of(&after, it)).cloned().collect()
 }
 
-/// Whether a key is about the exchange with an origin, such as its time limits: a recorded response does not show its effect.
-fn is_of_exchange(key: &str) -> bool {
+/// A key of a site or route with its name in place of its numbers: `proxy.health.path (route api)`.
+fn named_key(key: &str, config: &Config) -> String {
+    let number = |list: &str| -> Option<usize> {
+        let start = key.find(&format!("{list}["))? + list.len() + 1;
+        key[start..].split(']').next()?.parse().ok()
+    };
+    let own = key.rsplit(']').next().unwrap_or(key).trim_start_matches('.');
+    let Some(site) = number("site").and_then(|at| config.sites.get(at)) else { return key.to_owned() };
+    match number("route").and_then(|at| site.routes.iter().find(|it| it.number == at)) {
+        Some(route) => format!("{own} (route {})", route.name),
+        None => format!("{own} (site {})", site.hosts.first().map_or_else(String::new, ToString::to_string)),
+    }
+}
+
+/// Whether a recorded response does not show the effect of a key: it is about the exchange with an origin, such as its time limits, about
+/// requests that come at the same time, about errors and purges, or about the form in which a response is sent.
+fn is_not_shown(key: &str) -> bool {
+    const KEYS: [&str; 7] = [
+        "cache.collapse_wait",
+        "cache.hit_for_miss",
+        "cache.stale_if_error",
+        "cache.max_variants",
+        "cache.on_abort",
+        "cache.query",
+        "cache.query_body",
+    ];
+    const TABLES: [&str; 4] = ["cache.compress", "cache.purge", "limits", "access.budget"];
     let key = key.rsplit(']').next().unwrap_or(key).trim_start_matches('.');
-    key.starts_with("proxy.") && key != "proxy.to"
+    let is_below =
+        |table: &str| key.strip_prefix(table).is_some_and(|it| it.is_empty() || it.starts_with('.'));
+    key.starts_with("proxy.") && key != "proxy.to" || KEYS.contains(&key) || TABLES.into_iter().any(is_below)
 }
 
 /// Whether a key decides nothing about the response to a request.

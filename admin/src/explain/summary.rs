@@ -41,7 +41,8 @@ const CREDENTIALS: [(CredentialOf, &str); 4] = [
 const MOST_RECORDED: usize = 20;
 
 /// The facts that only [`add`] needs.
-const FACTS: [&str; 11] = [
+const FACTS: [&str; 12] = [
+    "set_cookie_hint",
     "unmatched",
     "changes",
     "equal",
@@ -77,6 +78,7 @@ impl Admin {
         self.add_recorded(explained, explanation, (request, client));
         explained["time_limit"] = explained["failure"].as_str().and_then(|it| time_limit(it, route)).into();
         explained["reason"] = judged.reason.map(|it| it.name()).into();
+        explained["set_cookie_hint"] = advice::set_cookie_hint(policy, &judged.set_cookies).into();
         let Some(reason) = judged.reason else { return };
         let live = self.live.borrow().clone();
         let ram_size = live.config.ram.budget;
@@ -86,6 +88,8 @@ impl Admin {
                 policy,
                 is_public: judged.is_public && !knows_clients(route),
                 parameters: analytics::parameters_of(&request.target),
+                status: judged.last_status,
+                set_cookies: &judged.set_cookies,
                 length: judged.length,
                 most_stored: self.largest_body(&live.config, policy),
                 ram_size,
@@ -115,11 +119,7 @@ impl Admin {
         (request, client): (&Request, Option<IpAddr>),
     ) {
         let judged = &explanation.judged;
-        let recorded = self.recent.of_url(&request.authority, &request.target, MOST_RECORDED);
-        let recorded: Vec<(Arc<RecentRequest>, Value)> = recorded
-            .into_iter()
-            .map(|it| (it.clone(), serde_json::from_slice(&it.then).unwrap_or_default()))
-            .collect();
+        let recorded = self.recorded_for(request);
         let statuses: Vec<u64> = recorded
             .iter()
             .filter(|it| it.1["origin"].is_string())
@@ -135,6 +135,16 @@ impl Admin {
             None => last().map_or(Value::Null, |it| json!({ "status": it, "failed": 1, "of": 1 })),
         };
         explained["redirects_to_https"] = judged.redirects_to_https.into();
+        explained["untrusted_proxy"] = self.untrusted_proxy(&recorded, (request, client)).into();
+    }
+
+    /// The address of a client that says `https` for a URL although it uses no TLS, and is no trusted proxy: the explained request, or a
+    /// recorded one.
+    fn untrusted_proxy(
+        &self,
+        recorded: &[(Arc<RecentRequest>, Value)],
+        (request, client): (&Request, Option<IpAddr>),
+    ) -> Option<String> {
         let clients = &self.live.borrow().config.clients;
         let ignored = |scheme: Scheme, fields: &FieldList, client: Option<IpAddr>| {
             let fields = fields.view();
@@ -148,7 +158,27 @@ impl Admin {
         };
         let proxy =
             ignored(request.scheme, &request.fields, client).or_else(|| recorded.iter().find_map(of_record));
-        explained["untrusted_proxy"] = proxy.map(|it| it.to_canonical().to_string()).into();
+        proxy.map(|it| it.to_canonical().to_string())
+    }
+
+    /// Adds the proxy whose clients larder's own redirect to `https` sends in a loop, if recorded requests show one.
+    pub(super) fn add_own_redirect(
+        &self,
+        explained: &mut Value,
+        (request, client): (&Request, Option<IpAddr>),
+    ) {
+        let recorded = self.recorded_for(request);
+        explained["redirects_to_https"] = true.into();
+        explained["untrusted_proxy"] = self.untrusted_proxy(&recorded, (request, client)).into();
+    }
+
+    /// The recorded requests for the same URL, with their records.
+    fn recorded_for(&self, request: &Request) -> Vec<(Arc<RecentRequest>, Value)> {
+        let recorded = self.recent.of_url(&request.authority, &request.target, MOST_RECORDED);
+        recorded
+            .into_iter()
+            .map(|it| (it.clone(), serde_json::from_slice(&it.then).unwrap_or_default()))
+            .collect()
     }
 }
 
@@ -216,6 +246,7 @@ pub(super) fn add(explained: &mut Value, is_by_default: bool) {
         equal: explained["equal"].as_str(),
         by_access: explained["bypass"] == Bypass::Credentials.sentence(),
         audience,
+        set_cookie_hint: explained["set_cookie_hint"].as_str(),
         max_object: explained["max_object"].as_u64().unwrap_or_default(),
         has_setting: changes.iter().any(|it| it["by"] == "configuration"),
     });

@@ -8,6 +8,7 @@ use crate::request_headers::{self, Bypass};
 use crate::route::{Gateway, GatewayRoute};
 use crate::unstored_responses::{Audience, RefusedStorage};
 use larder_semantics::advice::{CredentialOf, NamedCredential, PageAudience};
+use larder_semantics::cache_control::ResponseDirectives;
 use larder_semantics::cookie_pairs::in_list;
 use larder_semantics::cookies;
 use larder_semantics::field::{Field, FieldList, first};
@@ -65,6 +66,8 @@ pub struct JudgedRequest {
     pub redirects_to_https: bool,
     /// Whether the last response that was not stored is private by its own fields, or sets a cookie.
     pub is_declared_private: bool,
+    /// The cookies that this response sets, if it is declared `public` and no responses to a URL of the route differed.
+    pub set_cookies: Vec<String>,
 }
 
 impl JudgedRequest {
@@ -100,7 +103,10 @@ impl ReasonInput<'_> {
         };
         let credential = reason.and_then(|it| self.credential(it, request, &route.policy, last));
         let is_of_last = credential.as_ref().is_some_and(|it| it.of == CredentialOf::LastRequest);
+        let is_same = audience != Audience::Differs && !gateway.shared.unstored.differ(&route.name);
+        let public = response.filter(|it| is_same && is_declared_public(&it.response.view()));
         JudgedRequest {
+            set_cookies: public.map_or_else(Vec::new, |it| cookies::names_set_by(&it.response.view())),
             last_request: last.filter(|_| is_of_last).map(|it| it.request.clone()),
             credential,
             last_status: response.map(|it| it.status),
@@ -238,6 +244,12 @@ fn redirects_to_https(request: &Request, status: u16, response: &[Field<'_>]) ->
     request.scheme == Scheme::Http
         && matches!(status, 301 | 302 | 303 | 307 | 308)
         && first(response, "location").and_then(target).unwrap_or(false)
+}
+
+/// Whether the application says that a response is for all clients.
+fn is_declared_public(response: &[Field<'_>]) -> bool {
+    let it = ResponseDirectives::read(response);
+    it.public && !it.no_store && !it.private.is_whole()
 }
 
 /// The declared size of the last response.

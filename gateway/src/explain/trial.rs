@@ -72,6 +72,8 @@ pub struct StoredResponseFacts {
     pub facts: Vec<u8>,
     /// A hash of its representation.
     pub digest: u64,
+    /// The bytes of its body.
+    pub length: u64,
 }
 
 /// The response in RAM that a request with these fields would select under a key. The lookup is not counted as a use.
@@ -91,5 +93,6 @@ pub fn stored_under(store: &Store, key: &[u8], fields: &[Field<'_>]) -> Option<S
         _ => facts::digest(&view),
     };
     let (time, status) = (stored.meta.response_time, stored.meta.status);
-    Some(StoredResponseFacts { time, status, facts: facts::response(&view), digest })
+    let length = stored.body.len();
+    Some(StoredResponseFacts { time, status, facts: facts::response(&view), digest, length })
 }

@@ -193,6 +193,8 @@ pub struct RecordedAnswer {
     pub digest: u64,
     /// A hash of the fields that are shared with it.
     pub head: u64,
+    /// The bytes of its body; 0 if they are not known.
+    pub length: u64,
 }
 
 impl OriginFacts {
@@ -219,6 +221,7 @@ impl FillStarter {
                 facts: facts::response(&fields).into(),
                 digest: facts::digest(&fields),
                 head: facts::head_digest(&fields),
+                length: 0,
             }
         });
         self.origin_facts.set(Some(OriginFacts {

@@ -259,16 +259,17 @@ impl<'c> Machine<'_, 'c> {
     fn hashes_body(&mut self, fields: &FieldList) {
         if self.starter.is_recorded && self.input.facts.method != "HEAD" {
             self.response.digest = BodyDigest::of(&fields.view()).map(Box::new);
+            self.response.is_measured = true;
         }
     }
 
-    /// The log record of the exchange with the origin, with the body's digest if the whole body was sent.
+    /// The log record of the exchange with the origin, with the body's digest and length if the whole body was sent.
     pub fn final_origin(&self) -> Option<OriginFacts> {
         let mut facts = self.starter.origin_facts.take()?;
-        if let (Some(recorded), Some(body), true) =
-            (&mut facts.recorded, &self.response.digest, self.response.summary.complete)
-        {
-            recorded.digest = body.finish();
+        let response = &self.response;
+        if let (Some(recorded), true) = (&mut facts.recorded, response.summary.complete) {
+            recorded.length = if response.is_measured { response.summary.body } else { 0 };
+            recorded.digest = response.digest.as_ref().map_or(recorded.digest, |it| it.finish());
         }
         Some(facts)
     }

@@ -48,6 +48,9 @@ impl Machine<'_, '_> {
             Some(CacheReport::Forwarded { collapsed: true, .. } | CacheReport::SharedFailure { .. }) => {
                 Some(MissReason::Waited)
             }
+            Some(CacheReport::Forwarded { .. }) if !is_answered => {
+                self.starter.reason.get().map(miss_reason::without_response)
+            }
             Some(CacheReport::Forwarded { .. }) => self.starter.reason.get(),
             // An upgrade, or a response of larder in place of the origin's.
             None if is_answered => self.starter.reason.get(),

@@ -213,6 +213,8 @@ pub(crate) struct ResponseState<'c> {
     pub room: StoreRoom,
     /// The hash of the body that is sent, where it is the origin's and new.
     pub digest: Option<Box<BodyDigest>>,
+    /// Whether the whole body of a new response of the origin is sent, and its length is recorded.
+    pub is_measured: bool,
     /// The target of a redirect within this server; `reply` is unused then.
     pub local_redirect: Option<String>,
     pub summary: RequestSummary,
@@ -226,6 +228,7 @@ impl<'c> ResponseState<'c> {
             error: OwnError::Status(502),
             room: StoreRoom::Unknown,
             digest: None,
+            is_measured: false,
             local_redirect: None,
             summary: RequestSummary::default(),
         }

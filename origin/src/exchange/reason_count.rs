@@ -2,7 +2,7 @@
 //! exchange ends. So the reasons of a route add up to its requests to origins.
 
 use larder_counters::{MOST_REASONS, RouteScope};
-use larder_semantics::miss_reason::{MissReason, REASONS};
+use larder_semantics::miss_reason::{self, MissReason, REASONS};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -17,13 +17,16 @@ pub struct ReasonTally {
     /// The time to the head of the response, until it is counted.
     micros: Cell<u64>,
     is_counted: Cell<bool>,
+    /// Whether the head of a response came.
+    is_answered: Cell<bool>,
 }
 
 impl ReasonTally {
     /// Of one request of a route.
     #[must_use]
     pub fn new(route: Option<Arc<RouteScope>>, reason: Option<MissReason>) -> Self {
-        Self { route, reason: Cell::new(reason), micros: Cell::new(0), is_counted: Cell::new(false) }
+        let (micros, is_counted, is_answered) = (Cell::new(0), Cell::new(false), Cell::new(false));
+        Self { route, reason: Cell::new(reason), micros, is_counted, is_answered }
     }
 
     /// Counts it, in place of the earlier reason as `instead` if given. Later calls have no effect.
@@ -42,6 +45,7 @@ impl ReasonTally {
 
     /// The head of the response came after these microseconds.
     pub fn add_time(&self, micros: u64) {
+        self.is_answered.set(true);
         if !self.is_counted.get() {
             self.micros.set(self.micros.get().saturating_add(micros));
         } else if let (Some(route), Some(reason)) = (&self.route, self.reason.get()) {
@@ -52,7 +56,8 @@ impl ReasonTally {
 
 impl Drop for ReasonTally {
     fn drop(&mut self) {
-        self.count(None);
+        let is_answered = self.is_answered.get();
+        self.count(self.reason.get().filter(|_| !is_answered).map(miss_reason::without_response));
     }
 }
 
@@ -81,8 +86,10 @@ mod tests {
             counted(&route)[..],
             "it ended without an answer"
         );
+        drop(ReasonTally::new(Some(route.clone()), Some(MissReason::FirstRequest)));
+        assert_eq!(("no-response", 1, 0), counted(&route)[2], "{:?}", counted(&route));
         drop(ReasonTally::new(Some(route.clone()), None));
         drop(ReasonTally::new(None, Some(MissReason::Expired)));
-        assert_eq!(2, counted(&route).len());
+        assert_eq!(3, counted(&route).len());
     }
 }

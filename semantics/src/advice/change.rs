@@ -5,8 +5,8 @@ use crate::analytics;
 use crate::cookies;
 use crate::key::QueryPolicy;
 use crate::miss_reason::MissReason;
-use crate::policy::Policy;
-use crate::trial::evidence::{EqualForAll, NeedlessParameters, VaryingField};
+use crate::policy::{Policy, RequestDirectivePolicy};
+use crate::trial::evidence::{EqualForAll, MISSING, NeedlessParameters, VaryingField};
 use std::borrow::Cow;
 
 /// The proposed lifetime of pages that declare none, and the time in which a stale page is served, seconds.
@@ -17,6 +17,12 @@ const SHORT: u32 = 60;
 pub enum SafeSetting {
     /// `cache.default_ttl`.
     DefaultTtl(u32),
+    /// `cache.status_ttl`: all lifetimes by status, those in force included.
+    StatusTtl(Vec<(u16, u32)>),
+    /// `cache.request_directives = "harmless"`: those that demand a new response are ignored.
+    HarmlessDirectives,
+    /// `cache.store_set_cookie`: the response is stored without the field.
+    StoreSetCookie,
     /// `cache.private_cookies = ["*"]`: requests with a cookie bypass the cache.
     EveryCookiePrivate,
     /// `cache.private_cookies`: all names, those in force included.
@@ -54,6 +60,8 @@ pub enum SettingValue {
     List(Vec<String>),
     /// `true` or `false`.
     Switch(bool),
+    /// Names with texts.
+    Table(Vec<(String, String)>),
 }
 
 impl SafeSetting {
@@ -62,6 +70,9 @@ impl SafeSetting {
     pub fn key(&self) -> &'static str {
         match self {
             SafeSetting::DefaultTtl(_) => "cache.default_ttl",
+            SafeSetting::StatusTtl(_) => "cache.status_ttl",
+            SafeSetting::HarmlessDirectives => "cache.request_directives",
+            SafeSetting::StoreSetCookie => "cache.store_set_cookie",
             SafeSetting::EveryCookiePrivate | SafeSetting::PrivateCookies(_) => "cache.private_cookies",
             SafeSetting::IgnoredCookies(_) => "cache.ignored_cookies",
             SafeSetting::DropParameters(_) => "cache.key.drop",
@@ -83,13 +94,18 @@ impl SafeSetting {
         let text = |it: String| SettingValue::Text(it);
         match self {
             SafeSetting::DefaultTtl(it) | SafeSetting::StaleWhileRevalidate(it) => text(format!("{it}s")),
+            SafeSetting::StatusTtl(all) => {
+                SettingValue::Table(all.iter().map(|it| (it.0.to_string(), format!("{}s", it.1))).collect())
+            }
+            SafeSetting::HarmlessDirectives => text("harmless".to_owned()),
             SafeSetting::EveryCookiePrivate => SettingValue::List(vec!["*".to_owned()]),
             SafeSetting::PrivateCookies(names)
             | SafeSetting::IgnoredCookies(names)
             | SafeSetting::DropParameters(names) => SettingValue::List(names.clone()),
-            SafeSetting::Compress | SafeSetting::SortParameters | SafeSetting::UseCache => {
-                SettingValue::Switch(true)
-            }
+            SafeSetting::Compress
+            | SafeSetting::SortParameters
+            | SafeSetting::UseCache
+            | SafeSetting::StoreSetCookie => SettingValue::Switch(true),
             SafeSetting::CompressStoredOnly => SettingValue::Switch(false),
             SafeSetting::MaxObject(it) | SafeSetting::RamSize(it) | SafeSetting::DiskSize(it) => {
                 text(size(*it))
@@ -109,6 +125,9 @@ impl SafeSetting {
     pub fn apply(&self, policy: &mut Policy) {
         match self {
             SafeSetting::DefaultTtl(it) => policy.default_ttl = Some(*it),
+            SafeSetting::StatusTtl(all) => policy.status_ttl.clone_from(all),
+            SafeSetting::HarmlessDirectives => policy.request_directives = RequestDirectivePolicy::Harmless,
+            SafeSetting::StoreSetCookie => policy.store_set_cookie = true,
             SafeSetting::EveryCookiePrivate => policy.private_cookies = vec!["*".to_owned()],
             SafeSetting::PrivateCookies(names) => policy.private_cookies.clone_from(names),
             SafeSetting::IgnoredCookies(names) => policy.ignored_cookies.clone_from(names),
@@ -188,6 +207,10 @@ pub struct ChangeFacts<'a> {
     pub is_public: bool,
     /// Parameters of analytics in these requests ([`analytics::parameters_of`]).
     pub parameters: u64,
+    /// The status of the response, if it is known.
+    pub status: Option<u16>,
+    /// The cookies that the response sets, if it is declared `public`; otherwise none.
+    pub set_cookies: &'a [String],
     /// The size of the response, if it is known.
     pub length: Option<u64>,
     /// The largest body that a tier of the route keeps.
@@ -223,7 +246,8 @@ pub fn changes(reason: MissReason, facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         MissReason::NoRoom => more_ram(facts),
         MissReason::Variant => vec![fewer_variants(&[])],
         MissReason::NoLifetime => {
-            let mut all = lifetime(facts);
+            let missing = facts.status.filter(|it| MISSING.contains(it));
+            let mut all = missing.map_or_else(|| lifetime(facts), |it| lifetime_of_errors(facts, &[it]));
             all.extend(application("The application declares a lifetime, such as Cache-Control: s-maxage=60, for pages that are the same for all clients."));
             all
         }
@@ -231,6 +255,7 @@ pub fn changes(reason: MissReason, facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         MissReason::Credentials => application(
             "Only if the page is the same for all clients, the application marks it Cache-Control: public.",
         ),
+        MissReason::SetCookie => stored_without_cookies(facts),
         MissReason::Useless => application(
             "The application sends an ETag or Last-Modified, so that larder validates the page in place of fetching it.",
         ),
@@ -260,12 +285,12 @@ pub fn changes(reason: MissReason, facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         | MissReason::RedirectLoop
         | MissReason::NoStore
         | MissReason::Private
-        | MissReason::SetCookie
         | MissReason::VaryStar
         | MissReason::Late
         | MissReason::Rule
         | MissReason::Endless
         | MissReason::FileOrder
+        | MissReason::NoResponse
         | MissReason::Again
         | MissReason::Retry
         | MissReason::Waited => Vec::new(),
@@ -481,7 +506,7 @@ fn more_ram(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
             let part = if all <= most { "all" } else { "a part" };
             let [stored, evicted_size] = [stored, evicted_bytes].map(|it| it.div_ceil(1 << 20));
             Cow::Owned(format!(
-                "RAM has pages of {stored} MiB, and {evicted} different pages of about {evicted_size} MiB were evicted while they were fresh: RAM has room for {part} of them."
+                "RAM holds {stored} MiB of pages, and {evicted} different pages of about {evicted_size} MiB were evicted while they were fresh: RAM has room for {part} of them."
             ))
         }
     };
@@ -518,12 +543,8 @@ fn lifetime(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
     if !facts.is_public || facts.policy.default_ttl.is_some() {
         return Vec::new();
     }
-    let mut settings = vec![SafeSetting::DefaultTtl(SHORT)];
     let names_none = facts.policy.private_cookies.is_empty();
-    if names_none {
-        settings.push(SafeSetting::EveryCookiePrivate);
-        settings.push(SafeSetting::IgnoredCookies(ignored(facts)));
-    }
+    let settings = with_private_cookies(facts, SafeSetting::DefaultTtl(SHORT));
     let sentence = match names_none {
         true => {
             "If they are the same for all clients without a cookie: pages without a declared lifetime are kept for a minute. Every request with a cookie other than those of analytics bypasses the cache."
@@ -544,4 +565,92 @@ fn larger(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         sentence: "Bodies of this size are stored.".into(),
         settings: vec![SafeSetting::MaxObject(length.next_multiple_of(1 << 20))],
     }]
+}
+
+/// A lifetime, and a bypass for all cookies where the route names no private ones.
+fn with_private_cookies(facts: &ChangeFacts<'_>, lifetime: SafeSetting) -> Vec<SafeSetting> {
+    let mut settings = vec![lifetime];
+    if facts.policy.private_cookies.is_empty() {
+        settings.push(SafeSetting::EveryCookiePrivate);
+        settings.push(SafeSetting::IgnoredCookies(ignored(facts)));
+    }
+    settings
+}
+
+/// A short lifetime of these statuses, and not of the other responses of the route.
+pub(super) fn lifetime_of_errors(facts: &ChangeFacts<'_>, statuses: &[u16]) -> Vec<SafeChange> {
+    let mut all = facts.policy.status_ttl.clone();
+    all.extend(
+        statuses
+            .iter()
+            .filter(|it| !facts.policy.status_ttl.iter().any(|known| known.0 == **it))
+            .map(|it| (*it, SHORT)),
+    );
+    if !facts.is_public || all.len() == facts.policy.status_ttl.len() {
+        return Vec::new();
+    }
+    let names: Vec<String> = statuses.iter().map(u16::to_string).collect();
+    let bypass = match facts.policy.private_cookies.is_empty() {
+        true => "every request with a cookie other than those of analytics bypasses the cache",
+        false => "requests with a private cookie bypass the cache",
+    };
+    let sentence = format!(
+        "Responses with status {} that declare no lifetime are kept for a minute; a page that appears under such a URL is served after that time. Other responses get no lifetime by it, and {bypass}.",
+        names.join(" and ")
+    );
+    vec![SafeChange::Configuration {
+        sentence: sentence.into(),
+        settings: with_private_cookies(facts, SafeSetting::StatusTtl(all)),
+    }]
+}
+
+/// The cookies that a page sets, if none is by its name one of a session or of `cache.private_cookies`.
+fn harmless_cookies<'a>(policy: &Policy, names: &'a [String]) -> Option<&'a [String]> {
+    let is_private = |name: &String| has_cookie(&policy.private_cookies, name);
+    let is_harmless = |name: &String| !is_like_session(name) && !is_private(name);
+    (!names.is_empty() && !policy.store_set_cookie && names.iter().all(is_harmless)).then_some(names)
+}
+
+/// Whether a list names a cookie, other than by `*` alone.
+fn has_cookie(list: &[String], name: &str) -> bool {
+    list.iter().any(|it| it != "*" && cookies::matches(it, name.as_bytes()))
+}
+
+/// Storing pages without the cookies that they set, where the operator has named these as cookies that identify no visitor: the value of a
+/// cookie is not known, and a session may have any name.
+fn stored_without_cookies(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
+    let names = harmless_cookies(facts.policy, facts.set_cookies);
+    let Some(names) = names.filter(|all| all.iter().all(|it| has_cookie(&facts.policy.ignored_cookies, it)))
+    else {
+        return Vec::new();
+    };
+    vec![SafeChange::Configuration {
+        sentence: format!(
+            "By `cache.ignored_cookies`, {} identifies no visitor: these pages are stored without `Set-Cookie`, and clients that get a stored page do not get the cookie. So are all other pages of the route that set a cookie.",
+            names.join(", ")
+        )
+        .into(),
+        settings: vec![SafeSetting::StoreSetCookie],
+    }]
+}
+
+/// The decision that only the operator can take about a page that sets these cookies, as a sentence.
+#[must_use]
+pub fn set_cookie_hint(policy: &Policy, names: &[String]) -> Option<String> {
+    let names = harmless_cookies(policy, names)?;
+    let list = names.join(", ");
+    (!names.iter().all(|it| has_cookie(&policy.ignored_cookies, it))).then(|| {
+        format!(
+            "If {list} identifies no visitor, name it in `cache.ignored_cookies`: then `cache.store_set_cookie` is proposed, which stores the page without the cookie."
+        )
+    })
+}
+
+/// Requests that demand a new response get the stored page.
+#[must_use]
+pub fn with_harmless_directives() -> SafeChange {
+    SafeChange::Configuration {
+        sentence: "Requests with `no-cache` or `max-age` get the stored page as long as it is fresh: a reload of a browser, too, shows it until it expires or is purged. `no-store` of a request is ignored as well; no recent request of the route had it.".into(),
+        settings: vec![SafeSetting::HarmlessDirectives],
+    }
 }

@@ -3,13 +3,15 @@
 
 use super::change::{
     ChangeFacts, NeededPages, SafeChange, SafeSetting, changes, compressed, fewer_variants,
-    sorted_parameters, with_cache, without_cookies, without_needless_cookies, without_needless_parameters,
+    lifetime_of_errors, sorted_parameters, with_cache, with_harmless_directives, without_cookies,
+    without_needless_cookies, without_needless_parameters,
 };
 use super::large::{self, LargePage};
 use crate::miss_reason::MissReason;
 use crate::policy::Policy;
 use crate::trial::evidence::{
-    EqualForAll, NeedlessParameters, ReorderedParameters, ShareableResponses, VaryingField,
+    DemandedResponses, EqualForAll, NeedlessParameters, ReorderedParameters, ShareableResponses,
+    SilentErrors, VaryingField,
 };
 use std::borrow::Cow;
 
@@ -61,6 +63,10 @@ pub struct CountedRoute<'a> {
     pub reordered: Option<&'a ReorderedParameters>,
     /// The evidence that all responses of a route without a cache were for all clients.
     pub shareable: Option<&'a ShareableResponses>,
+    /// The requests that demand a new response of a page that could be a hit.
+    pub demanded: Option<&'a DemandedResponses>,
+    /// The errors among the responses without a lifetime.
+    pub silent: &'a SilentErrors,
     /// The fields in `Vary` of which recent requests have several values.
     pub varying: &'a [VaryingField],
     /// The pages that exceed `cache.max_object`, and would be stored otherwise.
@@ -100,8 +106,6 @@ pub struct Finding {
     pub kind: AdviceKind,
     /// The positions of its routes; none for the server.
     pub routes: Vec<usize>,
-    /// Whether its changes are right for every route.
-    pub is_for_all: bool,
     /// The finding, one sentence.
     pub sentence: Cow<'static, str>,
     /// The counted requests that the changes would help: an upper bound.
@@ -121,12 +125,13 @@ impl Finding {
     ) -> Self {
         let sentence = kind.sentence().into();
         let routes = route.into_iter().collect();
-        Self { kind, routes, is_for_all: false, sentence, requests, micros, changes }
+        Self { kind, routes, sentence, requests, micros, changes }
     }
 
     /// Whether both are one finding: the same changes for several routes, without figures of one of them.
     fn is_as(&self, other: &Self) -> bool {
-        let has_figures = matches!(self.kind, AdviceKind::TooLarge | AdviceKind::Variants);
+        let has_figures =
+            matches!(self.kind, AdviceKind::TooLarge | AdviceKind::Variants | AdviceKind::Demanded);
         !has_figures
             && self.kind == other.kind
             && self.sentence == other.sentence
@@ -196,6 +201,10 @@ kinds! {
         "first requests, by the share of recent ones that have such a parameter, each page fetched once";
     NoLifetime "no-lifetime": "Pages declare no lifetime, so that each request needs the origin.",
         "requests without a cookie and Authorization with the reason no-lifetime";
+    MissingPages "missing-pages": "Responses to requests for missing pages declare no lifetime, so that each of these requests needs the origin.",
+        "requests with the reason no-lifetime, by the share of recent ones without credentials that got the status 404 or 410";
+    Demanded "new-demanded": "Requests demand a new response (`Cache-Control: no-cache` or `max-age`), so that a stored page does not answer them.",
+        "requests with the reason client-no-cache, by the share of recent ones whose responses can be stored, each page fetched once";
     RemovedCookies "removed-cookies": "The application sets cookies that this route removes from requests, so that it begins with new ones each time: a session is lost.",
         "responses that set a cookie which their request had";
     ParameterOrder "parameter-order": "One page is stored under several URLs, which differ in the order of their parameters.",
@@ -221,11 +230,17 @@ impl AdviceKind {
     #[must_use]
     pub fn shares(self) -> bool {
         use AdviceKind::{
-            CacheOff, Cookies, NeedlessCookies, NeedlessParameters, NoLifetime, ParameterOrder,
+            CacheOff, Cookies, MissingPages, NeedlessCookies, NeedlessParameters, NoLifetime, ParameterOrder,
         };
         matches!(
             self,
-            NoLifetime | Cookies | NeedlessCookies | NeedlessParameters | ParameterOrder | CacheOff
+            NoLifetime
+                | MissingPages
+                | Cookies
+                | NeedlessCookies
+                | NeedlessParameters
+                | ParameterOrder
+                | CacheOff
         )
     }
 
@@ -281,9 +296,6 @@ pub fn advise(facts: &AdviceFacts<'_>) -> Advice {
             all.uncached.push(UncachedRequests { route: at, count });
         }
     }
-    for it in all.findings.iter_mut().filter(|it| it.kind == AdviceKind::Expired && it.routes.len() > 1) {
-        it.is_for_all = facts.routes.iter().all(|it| !it.differs || it.policy.stale_while_revalidate > 0);
-    }
     all.findings.extend(of_server(facts));
     all.findings
         .sort_by_key(|it| (it.kind != AdviceKind::Doubted, it.kind.saves(), std::cmp::Reverse(it.requests)));
@@ -301,6 +313,8 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         policy: route.policy,
         is_public: !route.differs,
         parameters: route.parameters,
+        status: None,
+        set_cookies: &[],
         length: None,
         most_stored: 0,
         ram_size: facts.ram_size,
@@ -337,6 +351,8 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         cookies,
         parameters,
         finding(AdviceKind::NoLifetime, MissReason::NoLifetime, route.anonymous),
+        missing_pages(at, route, &change_facts),
+        demanded(at, route),
         finding(AdviceKind::Expired, MissReason::Expired, u64::MAX).filter(has_setting),
         finding(AdviceKind::Variants, MissReason::Variant, u64::MAX).map(|it| named(it, route.varying)),
         finding(AdviceKind::Validators, MissReason::Useless, u64::MAX),
@@ -400,6 +416,30 @@ fn unused_cache(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
     by_share(AdviceKind::CacheOff, at, counted, helped, with_cache())
 }
 
+/// Requests for missing pages, whose responses declare no lifetime.
+fn missing_pages(at: usize, route: &CountedRoute<'_>, facts: &ChangeFacts<'_>) -> Option<Finding> {
+    let of = Some(route.silent).filter(|it| it.errors > 0 && !route.differs && !route.is_red)?;
+    let counted = sum(route.reasons, &[MissReason::NoLifetime]);
+    let change = lifetime_of_errors(facts, &of.statuses).pop()?;
+    by_share(AdviceKind::MissingPages, at, counted, (of.errors, of.all), change)
+}
+
+/// Requests that demand a new response, with the client that sends most of them.
+fn demanded(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
+    let of = route.demanded.filter(|_| !route.differs)?;
+    let counted = sum(route.reasons, &[MissReason::ClientNoCache]);
+    let helped = (of.could.saturating_sub(of.pages), of.all);
+    let found = by_share(AdviceKind::Demanded, at, counted, helped, with_harmless_directives())?;
+    let clients = match (of.most, of.clients) {
+        (Some((client, _)), 1) => format!("All recent ones are from {client}."),
+        (Some((client, times)), clients) => {
+            format!("The recent ones are from {clients} clients; {times} of {} from {client}.", of.could)
+        }
+        (None, _) => return Some(found),
+    };
+    Some(Finding { sentence: format!("{} {clients}", found.sentence).into(), ..found })
+}
+
 /// Requests for pages that exceed `cache.max_object`.
 fn too_large(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
     let of = large::setting_for(route.large, route.most_stored)?;
@@ -448,6 +488,8 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
         policy: &policy,
         is_public: false,
         parameters: 0,
+        status: None,
+        set_cookies: &[],
         length: None,
         most_stored: 0,
         ram_size: facts.ram_size,

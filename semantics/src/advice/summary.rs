@@ -114,6 +114,8 @@ pub struct ExplainedFacts<'a> {
     pub audience: PageAudience,
     /// `cache.max_object` of the route, in bytes.
     pub max_object: u64,
+    /// The decision that the operator can take about the cookies that the response sets, as a sentence.
+    pub set_cookie_hint: Option<&'a str>,
     /// Whether a setting would help requests of this reason.
     pub has_setting: bool,
 }
@@ -199,21 +201,32 @@ fn refusal(sentence: &str) -> String {
     answer.unwrap_or_else(|| sentence.to_owned())
 }
 
+/// Why a redirect to `https` is a loop for the clients of a proxy, with the remedy.
+fn ignored(proxy: &str) -> String {
+    format!(
+        "{proxy} sends X-Forwarded-Proto: https, which larder ignores because `clients.trusted` lacks this address. If it is your proxy, add it: \
+         clients.trusted = [\"{proxy}\"]"
+    )
+}
+
 /// The summary where the application fails, or a setting makes it fail: that outweighs everything that concerns the cache.
 fn fault(facts: &ExplainedFacts<'_>) -> Option<ExplainSummary> {
     let is_stored = matches!(facts.verdict, "hit" | "stale-hit");
+    if let ("redirect", true, Some(proxy)) = (facts.verdict, facts.redirects_to_https, facts.untrusted_proxy)
+    {
+        return Some(ExplainSummary {
+            answer: format!("{} It is a loop for the clients of {proxy}.", facts.sentence),
+            rightness: Rightness::Fault,
+            because: format!("That is a fault. {}.", ignored(proxy)),
+            shows_changes: false,
+        });
+    }
     if !is_stored && !matches!(facts.verdict, "miss" | "revalidate" | "pass") {
         return None;
     }
     let start = match is_stored {
         true => format!("Served from {}", place(facts.tier)),
         false => "Not cached".to_owned(),
-    };
-    let ignored = |proxy: &str| {
-        format!(
-            "{proxy} sends X-Forwarded-Proto: https, which larder ignores because `clients.trusted` lacks this address. If it is your proxy, add it: \
-             clients.trusted = [\"{proxy}\"]"
-        )
     };
     let (what, because) = match (facts.failure, facts.errors, facts.untrusted_proxy) {
         (Some(failure), ..) if !is_stored => (
@@ -306,8 +319,13 @@ fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         ),
         (MissClass::Needed | MissClass::Shared, _) => (Rightness::Once, "That is normal", because),
     };
-    let is_withheld =
-        matches!(reason, MissReason::PrivateCookie | MissReason::Credentials | MissReason::CacheOff);
+    let is_withheld = matches!(
+        reason,
+        MissReason::PrivateCookie
+            | MissReason::Credentials
+            | MissReason::CacheOff
+            | MissReason::ClientNoCache
+    );
     // The response to a request with a cookie counts as one client's: the evidence compares the bodies.
     let equal =
         facts.equal.filter(|_| is_withheld && facts.audience != PageAudience::Differs && !facts.by_access);
@@ -315,12 +333,24 @@ fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         Some(evidence) => (Rightness::CouldBeCached, format!("It could be cached. {evidence}")),
         None => (rightness, format!("{start}: {because}.")),
     };
+    let hint = facts
+        .set_cookie_hint
+        .filter(|_| reason == MissReason::SetCookie && facts.audience != PageAudience::Differs);
+    let because = hint.map_or_else(|| because.clone(), |it| format!("{because} {it}"));
     let named = facts.credential.filter(|_| !facts.by_access).and_then(|it| named_words(reason, it));
     let answer = named.unwrap_or_else(|| match reason {
         MissReason::TooLarge => format!("{answer} ({}).", ByteSize(facts.max_object)),
         _ => format!("{answer}."),
     });
-    ExplainSummary { answer, rightness, because, shows_changes: apart.is_none() || equal.is_some() }
+    // A page that sets a cookie counts as one client's: its setting is for cookies that the operator has named.
+    let is_named =
+        reason == MissReason::SetCookie && facts.has_setting && facts.audience != PageAudience::Differs;
+    ExplainSummary {
+        answer,
+        rightness,
+        because,
+        shows_changes: apart.is_none() || equal.is_some() || is_named,
+    }
 }
 
 /// The answer that names the field or cookies on which the reason depends.
@@ -411,6 +441,7 @@ fn words(reason: MissReason) -> (&'static str, &'static str) {
         MissReason::Rule => ("Not cached: a rule of the route says pass", "the configuration says so"),
         MissReason::Endless => ("Not cached: the response is a stream of events", "it is for one client and does not end"),
         MissReason::FileOrder => ("Not cached: the response orders a file in place of its body", "the application decided for this request only"),
+        MissReason::NoResponse => ("Not cached: the origin gave no valid response", "there is nothing to store"),
         MissReason::Again => ("Not cached: a second request was needed for one response", "the first answer did not fit"),
         MissReason::Retry => ("Not cached: the request was repeated after an origin had failed", "the client gets a response all the same"),
         MissReason::Waited => ("Served by the fetch of another request", "one fetch serves all waiting requests"),

@@ -10,7 +10,9 @@ use crate::reuse::{self, Reuse};
 use crate::storable::{self, Storable};
 use crate::stored::Meta;
 use crate::trace::Silent;
-use crate::trial::evidence::{EqualForAll, NeedlessParameters, ReorderedParameters, ShareableResponses};
+use crate::trial::evidence::{
+    DemandedResponses, EqualForAll, NeedlessParameters, ReorderedParameters, ShareableResponses, SilentErrors,
+};
 use larder_stdx::clock::WallTime;
 
 mod settings;
@@ -22,6 +24,8 @@ fn facts(policy: &Policy) -> ChangeFacts<'_> {
         policy,
         is_public: true,
         parameters: u64::MAX >> 8,
+        status: None,
+        set_cookies: &[],
         length: Some(80 << 20),
         most_stored: 256 << 20,
         ram_size: 1 << 30,
@@ -179,7 +183,7 @@ fn the_proposed_ram_has_room_for_the_pages_in_it_and_the_evicted_ones() {
     let text = |it: &str| SettingValue::Text(it.to_owned());
     let sentence = |room| {
         format!(
-            "RAM has pages of 11 MiB, and 600 different pages of about 30 MiB were evicted while they were fresh: RAM has room for {room} of them."
+            "RAM holds 11 MiB of pages, and 600 different pages of about 30 MiB were evicted while they were fresh: RAM has room for {room} of them."
         )
     };
     assert_eq!((sentence("all"), text("47MiB")), of(30 << 20, 1 << 30));
@@ -207,6 +211,7 @@ fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts
         by_access: false,
         audience: PageAudience::Unknown,
         max_object: 1 << 20,
+        set_cookie_hint: None,
         has_setting: false,
     }
 }
@@ -454,6 +459,8 @@ fn route<'a>(policy: &'a Policy, reasons: &'a [ReasonCount]) -> CountedRoute<'a>
         needless: None,
         reordered: None,
         shareable: None,
+        demanded: None,
+        silent: &NO_ERRORS,
         varying: &[],
         large: &[],
         most_stored: 256 << 20,
@@ -461,6 +468,8 @@ fn route<'a>(policy: &'a Policy, reasons: &'a [ReasonCount]) -> CountedRoute<'a>
         is_red: false,
     }
 }
+
+static NO_ERRORS: SilentErrors = SilentErrors { errors: 0, all: 0, statuses: Vec::new() };
 
 fn advice_of(routes: &[CountedRoute<'_>]) -> Advice {
     advise(&AdviceFacts {
@@ -494,6 +503,7 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
         (MissReason::SetCookie, 1000),
         (MissReason::TooLarge, 36),
         (MissReason::CacheOff, 33),
+        (MissReason::ClientNoCache, 25),
     ]);
     let parameters = crate::analytics::parameters_of("/?gclid=1");
     let advice = advice_of(&[CountedRoute {
@@ -506,6 +516,8 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
         removals: 3,
         large: &[LargePage { length: 100 << 20, requests: 36 }],
         shareable: Some(&ShareableResponses { could: 31, pages: 1, all: 33 }),
+        demanded: Some(&demanded_by(1)),
+        silent: &SilentErrors { errors: 25, all: 100, statuses: vec![404] },
         reordered: Some(&ReorderedParameters { requests: 99, pages: 1, all: 100 }),
         ..route(&policy, &reasons)
     }]);
@@ -522,6 +534,8 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
             ("validators", 40),
             ("too-large", 35),
             ("cache-off", 30),
+            ("missing-pages", 22),
+            ("new-demanded", 22),
             ("removed-cookies", 3),
             ("compression-off", 30),
         ],
@@ -534,6 +548,10 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
     assert!(advice.findings.iter().all(|it| !it.changes.is_empty() && it.kind.sentence().ends_with('.')));
     // Two replace those about analytics, and one is about servers.
     assert_eq!(AdviceKind::ALL.len() - 3, advice.findings.len(), "every kind is attacked here");
+}
+
+fn demanded_by(clients: usize) -> DemandedResponses {
+    DemandedResponses { could: 9, pages: 1, all: 9, clients, most: Some(([10, 0, 0, 9].into(), 7)) }
 }
 
 /// The page proposed four changes, and with each of them in force the hit ratio stayed 0 %.

@@ -89,6 +89,7 @@ reasons! {
     Rule "rule" ByConfiguration: "A rule of the route says `pass` (`cache.rule`).", "";
     Endless "endless" ByResponse: "A stream of events, which is for one client and does not end.", "";
     FileOrder "file-order" ByResponse: "The response orders a file in place of its body, for this request only.", "";
+    NoResponse "no-response" Needed: "The origin gave no valid response: it failed, a time limit ended the request, or the client left before.", "";
     Again "again" Needed: "A second request for one response: the first answer did not fit.", "";
     Retry "retry" Needed: "The request was repeated after an origin had failed.", "";
     Waited "waited" Shared: "The request was answered by the fetch of another request, and did not reach the origin itself.", "";

@@ -35,6 +35,8 @@ pub(super) struct Condition {
     pub effect: String,
     /// The view of the page that shows it; `None` for that of its kind.
     pub view: Option<String>,
+    /// Of conditions of one kind, the one with the greater weight is worse.
+    pub weight: u64,
 }
 
 impl Condition {
@@ -44,6 +46,10 @@ impl Condition {
 
     pub fn seen_at(self, view: String) -> Self {
         Self { view: Some(view), ..self }
+    }
+
+    pub fn weighing(self, weight: u64) -> Self {
+        Self { weight, ..self }
     }
 
     pub fn begun(self, since: Beginning) -> Self {
@@ -66,6 +72,7 @@ pub(super) fn condition(
         evidence: evidence.into(),
         effect: String::new(),
         view: None,
+        weight: 0,
     }
 }
 

@@ -349,12 +349,23 @@ fn repeated_purge(facts: &StateFacts, minute: &CountFacts, held: &CurrentConditi
 
 /// Hosts that clients reach over TLS, and no certificate has.
 fn hosts(facts: &StateFacts, kind: FindingKind) -> Option<Condition> {
-    let (hosts, subject, effect) = match kind {
-        FindingKind::CertificateOtherNames => {
-            (&facts.tls_hosts, "names of certificates", "clients reject the connection")
-        }
+    let requests = |host: &str| {
+        let asked = facts.unknown_names.iter().find(|it| it.0.eq_ignore_ascii_case(host));
+        asked.map_or(0, |it| it.1)
+    };
+    let (hosts, subject, effect): (Vec<&String>, _, _) = match kind {
+        FindingKind::CertificateOtherNames => (
+            // Without a handshake nothing shows that clients follow the redirect to this server.
+            facts
+                .tls_hosts
+                .iter()
+                .chain(facts.secured_hosts.iter().filter(|it| requests(it.as_str()) > 0))
+                .collect(),
+            "names of certificates",
+            "clients reject the connection",
+        ),
         _ => (
-            &facts.plain_hosts,
+            facts.plain_hosts.iter().collect(),
             "names of further certificates",
             "they are also served over plain HTTP, and clients that use https:// reject the connection",
         ),
@@ -369,11 +380,7 @@ fn hosts(facts: &StateFacts, kind: FindingKind) -> Option<Condition> {
         known.contains(&host)
             || host.find('.').is_some_and(|dot| known.contains(&format!("*{}", &host[dot..])))
     };
-    let without = hosts.iter().filter(|host| !has(host));
-    let requests = |host: &str| {
-        let asked = facts.unknown_names.iter().find(|it| it.0.eq_ignore_ascii_case(host));
-        asked.map_or(0, |it| it.1)
-    };
+    let without = hosts.into_iter().filter(|host| !has(host));
     let mut without: Vec<(u64, &str)> = without.map(|it| (requests(it), it.as_str())).collect();
     without.dedup();
     if without.is_empty() {

@@ -3,6 +3,7 @@
 use super::samples::RecordedFacts;
 use super::table::{CLIENT_LIMITS, LIMITS};
 use crate::certificate_renewal::{ExpiryState, Validity};
+use crate::trial::evidence::ProxyLoop;
 use std::sync::Arc;
 
 /// All facts at one time.
@@ -53,6 +54,8 @@ pub struct StateFacts {
     pub unknown_names: Vec<(String, u64)>,
     /// The hosts of sites that clients reach over TLS only, without a proxy before larder.
     pub tls_hosts: Vec<String>,
+    /// Those whose requests without TLS are redirected to `https`: a proxy before larder may serve their TLS.
+    pub secured_hosts: Vec<String>,
     /// Those that clients reach over TLS and without it.
     pub plain_hosts: Vec<String>,
     /// The access log that drops lines, if lines are dropped.
@@ -67,6 +70,8 @@ pub struct StateFacts {
     pub failing_urls: Vec<FailingUrlFact>,
     /// The origins that disagree on whether a response may be shared.
     pub disagreeing: Vec<DisagreeingFact>,
+    /// The proxies that are not trusted, whose clients are redirected in a loop.
+    pub proxy_loops: Vec<ProxyLoopFact>,
     /// The certificates.
     pub certificates: Vec<CertificateFact>,
     /// The use of HTTP/3; `None` without an open UDP port.
@@ -196,6 +201,15 @@ pub struct DisagreeingFact {
     pub shares: (String, u64),
     /// The one that forbids it, and its recent responses.
     pub forbids: (String, u64),
+}
+
+/// A proxy that is not trusted, whose clients a route redirects in a loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyLoopFact {
+    /// The route.
+    pub route: String,
+    /// The proxy with its requests.
+    pub found: ProxyLoop,
 }
 
 /// A route that earlier ones take all requests of.
@@ -420,6 +434,13 @@ impl OriginAnswers {
 }
 
 impl CountFacts {
+    /// With at most these numbers of events of limits.
+    pub(super) fn with_limits_of(mut self, of: &CountFacts) -> CountFacts {
+        self.limits.iter_mut().zip(of.limits).for_each(|(it, most)| *it = most.min(*it));
+        self.client_limits.iter_mut().zip(of.client_limits).for_each(|(it, most)| *it = most.min(*it));
+        self
+    }
+
     /// The growth since `before`.
     pub(super) fn since(&self, before: &CountFacts) -> CountFacts {
         let mut limits = self.limits;

@@ -91,11 +91,16 @@ fn after_change(facts: &StateFacts, it: ChangedRefusals, held: &CurrentCondition
     Some(found.with_effect(format!("changed: {}", change.why)).begun(Beginning::At(change.at)))
 }
 
+/// The subject of a URL that fails.
+pub(super) fn url_subject(url: &str) -> String {
+    format!("url {url}")
+}
+
 fn failing_url(it: &FailingUrlFact) -> Condition {
     let what = format!("every request for {} fails", it.url);
     let evidence = format!("{0} of {0} recent ones, with {1}", it.requests, it.status);
     let effect = format!("route {} answers its other requests", it.route);
-    let found = condition(FindingKind::UrlFails, &format!("url {}", it.url), what, evidence);
+    let found = condition(FindingKind::UrlFails, &url_subject(&it.url), what, evidence);
     found.with_effect(effect).seen_at(format!("live?filter=route == {:?} && status >= 500", it.route))
 }
 

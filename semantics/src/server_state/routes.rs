@@ -2,7 +2,8 @@
 
 use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, SERVER_ERRORS, condition, list};
 use super::current_conditions::CurrentConditions;
-use super::facts::{RouteCountFact, StateFacts};
+use super::facts::{FailingUrlFact, RouteCountFact, StateFacts};
+use super::refusals::url_subject;
 use super::table::FindingKind;
 use super::{Minute, RouteCounts};
 
@@ -27,7 +28,18 @@ pub(super) fn routes(
         let of_route = facts.routes.iter().find(|it| it.name == fact.name);
         let answers = |it: &usize| facts.origins[*it].is_used || facts.origins[*it].is_answering;
         let has_origin = of_route.is_none_or(|it| it.origins.iter().any(answers));
-        all.extend(failing(fact, it, held).filter(|_| !is_named && has_origin));
+        let found = failing(fact, it, held, &facts.failing_urls).filter(|_| !is_named && has_origin);
+        if found.as_ref().is_some_and(|it| held.is_settled(it, facts.at)) {
+            // One sentence for one cause.
+            all.retain(|it| {
+                it.kind != FindingKind::UrlFails
+                    || !facts
+                        .failing_urls
+                        .iter()
+                        .any(|url| url.route == fact.name && it.subject == url_subject(&url.url))
+            });
+        }
+        all.extend(found);
         all.extend(rejecting(fact, it, held));
         all.extend(limited(fact, it));
         all.extend(refused(fact, it, held));
@@ -74,19 +86,25 @@ fn is_most(requests: u32, some: u64, is_held: bool) -> bool {
 }
 
 /// Most responses are server errors.
-fn failing(fact: &RouteCountFact, it: &RouteCounts, held: &CurrentConditions) -> Option<Condition> {
+fn failing(
+    fact: &RouteCountFact,
+    it: &RouteCounts,
+    held: &CurrentConditions,
+    failing_urls: &[FailingUrlFact],
+) -> Option<Condition> {
     let subject = format!("errors of route {}", fact.name);
     if !is_most(it.requests, it.errors_5xx.into(), held.of(&subject).is_some()) {
         return None;
     }
     let what = format!("most responses of route {} are server errors", fact.name);
     let evidence = format!("{} of {} within the last minute", it.errors_5xx.min(it.requests), it.requests);
-    let effect = match &*fact.failure {
-        "" => String::new(),
-        why => format!("its last failure: {why}"),
-    };
-    let found = condition(FindingKind::RouteFails, &subject, what, evidence).with_effect(effect);
-    Some(found.seen_at(live(&fact.name, "status >= 500")))
+    let urls = failing_urls.iter().filter(|it| it.route == fact.name).map(|it| &*it.url).collect::<Vec<_>>();
+    let failure = Some(format!("its last failure: {}", fact.failure)).filter(|_| !fact.failure.is_empty());
+    let urls = (!urls.is_empty()).then(|| format!("every request for {} fails", list(&urls)));
+    let effect: Vec<String> = [urls, failure].into_iter().flatten().collect();
+    let found = condition(FindingKind::RouteFails, &subject, what, evidence).with_effect(effect.join("; "));
+    let share = u64::from(it.errors_5xx) * 100 / u64::from(it.requests.max(1));
+    Some(found.weighing(share).seen_at(live(&fact.name, "status >= 500")))
 }
 
 /// Most responses have a status of 400 to 499 for another reason than `access`. Purges that the configuration refuses are left out.

@@ -68,10 +68,10 @@ findings! {
     DatabasePagesFail "database-pages-fail" Failing 0 "overview":
         "pages of database NAME fail since TIME (REASON); N of M requests for them were server errors within TIME",
         "Correct the reason; `larder check --connect` tests the database. `cache.stale_if_error` of a route permits stale pages meanwhile.";
-    CertificateExpired "certificate-expired" Failing 0 "config?section=tls.":
+    CertificateExpired "certificate-expired" Failing 0 "config?part=certificates":
         "the certificate of NAMES has expired (DATE); clients reject it",
         "Replace the files of the certificate. For `tls.acme`, `larder tls list` has the reason of failed renewals.";
-    CertificateNotYetValid "certificate-not-yet-valid" Failing 0 "config?section=tls.":
+    CertificateNotYetValid "certificate-not-yet-valid" Failing 0 "config?part=certificates":
         "the certificate of NAMES is not valid yet (its validity begins on DATE); clients reject it",
         "Correct the clock of the machine, or put a valid certificate in its place.";
     MostRequestsFail "most-requests-fail" Failing 0 "live?filter=status >= 500":
@@ -89,6 +89,9 @@ findings! {
     RedirectLoop "redirect-loop" Degraded 0 "live?filter=reason == \"redirect-loop\"":
         "the origin of route NAME redirects requests to their own URL since TIME (N of M within the last minute); clients never get these pages",
         "Let the application build its URLs from `X-Forwarded-Proto` and `X-Forwarded-Host`, or trust the address of larder as a proxy. Behind another proxy, name it in `clients.trusted`.";
+    ProxyRedirectLoop "proxy-redirect-loop" Degraded 0 "config?section=clients.":
+        "the clients of ADDRESS are redirected in a loop by route NAME since TIME (N of its M recent requests say X-Forwarded-Proto: https, and KEY or the origin redirects them to https); larder ignores the field because `clients.trusted` lacks the address",
+        "If this proxy is yours, add its address to `clients.trusted`: its clients use TLS already. Never add addresses of others: they could claim any client address. This state begins at ten such requests within five minutes, and half of those of the route.";
     LimitReached "limit-reached" Degraded 0 "config?section=limits.":
         "EVENT since TIME (N times within the last minute)",
         "Raise the limit or correct the file that the sentence names, or find the cause of the load with `larder top`.";
@@ -137,15 +140,15 @@ findings! {
     StartWouldFail "start-would-fail" Degraded 0 "config?part=text":
         "the next start of larder would fail since TIME (REASON); the running configuration stays in force",
         "Correct the file that the sentence names: secrets, users, keys and certificates are read at each start. `larder check` lists every error.";
-    CertificateMissing "certificate-missing" Degraded 0 "config?section=tls.":
+    CertificateMissing "certificate-missing" Degraded 0 "config?part=certificates":
         "NAME has no certificate (REASON)",
         "Correct the reason; `larder tls list` has the time of the next attempt.";
-    CertificateExpiring "certificate-expiring" Degraded 0 "config?section=tls.":
+    CertificateExpiring "certificate-expiring" Degraded 0 "config?part=certificates":
         "the certificate of NAMES expires in N days (DATE)",
         "Renew it, at the latest 14 days before its end. `tls.acme` renews by itself: `larder tls list` has the last failure.";
-    CertificateOtherNames "certificate-other-names" Degraded 10 "config?section=tls.":
+    CertificateOtherNames "certificate-other-names" Degraded 10 "config?part=certificates":
         "no certificate is for NAMES (the certificates are for NAMES); clients reject the connection",
-        "Add a certificate that has these names to `tls.certificates`, or let `tls.acme` obtain one. Hosts count that are served over TLS only, or redirected to it (`redirect_https`), without proxies in `clients.trusted`.";
+        "Add a certificate that has these names to `tls.certificates`, or let `tls.acme` obtain one. Hosts count that are served over TLS only, or are redirected to it (`redirect_https`) and requested in TLS handshakes, without proxies in `clients.trusted`.";
     MemoryWithheld "memory-withheld" Degraded 60 "overview?show=memory":
         "a part of the RAM tier is withheld since TIME (USABLE of BUDGET can be used), because the process uses more memory than planned",
         "Lower `limits.connections`, or raise `cache.ram.size` if the machine has free memory. A smaller size does not end this state.";
@@ -191,7 +194,7 @@ findings! {
     OriginSlow "origin-slow" Notice 10 "overview":
         "origin ADDRESS is slower than the other origins of route NAME since TIME (N ms to a response on average within the last minute; M ms at the others)",
         "Find the cause at the origin, or drain it (`larder origin drain`). This state begins at four times the median of the other origins of the same routes and 200 ms, with 20 answers each within a minute, and ends below twice the median or 100 ms.";
-    CertificateLacksNames "certificate-lacks-names" Notice 10 "config?section=tls.":
+    CertificateLacksNames "certificate-lacks-names" Notice 10 "config?part=certificates":
         "no certificate is for NAMES (the certificates are for NAMES); they are also served over plain HTTP, and clients that use https:// reject the connection",
         "Add a certificate that has these names to `tls.certificates`, let `tls.acme` obtain one, or limit the routes of the site to the plain addresses (`listeners`).";
     RunsAsRoot "runs-as-root" Notice 0 "config?section=top":

@@ -672,6 +672,17 @@ fn a_host_that_no_certificate_has_is_a_finding() {
         StateJudge::default().look(&wrong).sentence(),
         "files are replaced one after the other"
     );
+    // A proxy may serve the TLS of hosts whose plain requests are redirected.
+    let secured = |unknown_names| StateFacts {
+        secured_hosts: vec!["loop.example".to_owned(), "shop.example".to_owned()],
+        unknown_names,
+        ..facts(&[], &["old.example"])
+    };
+    assert_eq!("Healthy", settled(&secured(Vec::new())).sentence());
+    assert_eq!(
+        "Degraded: no certificate is for shop.example (2 TLS handshakes) (the certificates are for old.example); clients reject the connection",
+        settled(&secured(vec![("shop.example".to_owned(), 2)])).sentence()
+    );
 }
 
 #[test]

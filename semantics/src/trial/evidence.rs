@@ -3,13 +3,19 @@
 
 mod application_faults;
 mod cookies;
+mod new_demanded;
 mod parameters;
+mod proxy_loops;
+mod silent_errors;
 mod uncached;
 mod variants;
 
 pub use application_faults::{Disagreement, FailingUrl, RouteFaults};
 pub use cookies::{CookieEvidence, CookieSharing, EqualForAll, MissingEvidence, SharingRefusal};
+pub use new_demanded::{DemandEvidence, DemandedResponses};
 pub use parameters::{NeedlessParameters, ParameterEvidence, ReorderedParameters};
+pub use proxy_loops::{ProxyLoop, ProxyLoops};
+pub use silent_errors::{MISSING, SilentErrors};
 pub use uncached::{ShareableResponses, UncachedEvidence};
 pub use variants::{VariantEvidence, VaryingField};
 

@@ -1,13 +1,14 @@
 //! The fields of requests and responses that are recorded for a trial, without any secret value: of a cookie its name and a
 //! keyed hash, of credentials a keyed hash.
 
-use super::RecordedResponse;
+use super::{RecordedRequest, RecordedResponse};
 use crate::analytics;
 use crate::coding::Coding;
 use crate::cookie_pairs;
 use crate::cookies;
 use crate::field::{Field, first};
 use crate::file_order;
+use crate::scheme::Scheme;
 use crate::secret;
 use crate::transcode;
 use std::io::Write;
@@ -55,6 +56,9 @@ const NEEDLESS: [&str; 13] = [
     "upgrade-insecure-requests",
     "x-request-id",
 ];
+
+/// The recorded field in place of a `Location` that begins with `https:`, by a hash of its URL: the URL may have a secret.
+const REDIRECT: &str = "redirect-to-https";
 
 /// Whether this request field is recorded, at least a hash of its value.
 #[must_use]
@@ -174,6 +178,10 @@ pub fn response(fields: &[Field<'_>]) -> Vec<u8> {
             it if file_order::is_order(it.name) => PRESENT,
             it if decides(it.name) && it.value.len() <= LONGEST => it.value,
             it if is_other(it) => it.value,
+            it if it.is("location") => {
+                write_redirect(it.value, &mut text);
+                continue;
+            }
             _ => continue,
         };
         text.extend_from_slice(it.name.as_bytes());
@@ -182,6 +190,24 @@ pub fn response(fields: &[Field<'_>]) -> Vec<u8> {
         text.push(b'\n');
     }
     text
+}
+
+/// The recorded form of a `Location`, if it leads to `https`.
+fn write_redirect(location: &[u8], text: &mut Vec<u8>) {
+    let location = std::str::from_utf8(location).ok().and_then(Scheme::split);
+    let Some((Scheme::Https, rest)) = location else { return };
+    let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    text.extend_from_slice(REDIRECT.as_bytes());
+    text.push(0);
+    text.extend_from_slice(url_hash(authority, target).as_bytes());
+    text.push(b'\n');
+}
+
+/// 32 bits of a hash of a URL without its scheme and the default ports.
+fn url_hash(authority: &str, target: &str) -> String {
+    let authority = Scheme::Https.without_port(Scheme::Http.without_port(authority)).to_ascii_lowercase();
+    let hash = xxh3_64_with_seed(target.as_bytes(), xxh3_64(authority.as_bytes()));
+    format!("{:08x}", hash >> 32)
 }
 
 /// The name of a cookie with its `=`.
@@ -406,6 +432,13 @@ impl RecordedResponse<'_> {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         !matches!(self.status, 206 | 304 | 416)
+    }
+
+    /// Whether its `Location` is the URL of its request over `https`.
+    #[must_use]
+    pub fn redirects_to_https(&self, request: &RecordedRequest<'_>) -> bool {
+        let own = || url_hash(request.authority, request.target);
+        first(self.fields, REDIRECT).is_some_and(|it| it == own().as_bytes())
     }
 }
 

@@ -47,6 +47,7 @@ fn report_for(rows: &[Row<'_>], fields: &[Field<'_>], running: &Policy, changed:
             fields,
             digest: hash(digest),
             head: 0,
+            length: 0,
         });
         let request = RecordedRequest {
             time: WallTime(row.time),
@@ -112,8 +113,14 @@ fn a_cache_that_was_warm_before_is_warm_in_the_trial() {
     // The records begin 40 seconds after the response arrived, which is known from the store.
     let rows: Vec<Row<'_>> = minute().into_iter().skip(40).collect();
     let mut trial = ConfigTrial::default();
-    let stored =
-        RecordedResponse { time: WallTime(60), status: 200, fields: MAX_AGE, digest: hash(2), head: 0 };
+    let stored = RecordedResponse {
+        time: WallTime(60),
+        status: 200,
+        fields: MAX_AGE,
+        digest: hash(2),
+        head: 0,
+        length: 0,
+    };
     for (number, row) in rows.iter().enumerate() {
         let request = RecordedRequest {
             time: WallTime(row.time),
@@ -152,8 +159,14 @@ fn a_sample_counts_with_its_weight() {
     let same = Policy::default();
     let mut trial = ConfigTrial::default();
     for (number, time) in (0..600_u64).step_by(10).enumerate() {
-        let response =
-            RecordedResponse { time: WallTime(time), status: 200, fields: MAX_AGE, digest: hash(2), head: 0 };
+        let response = RecordedResponse {
+            time: WallTime(time),
+            status: 200,
+            fields: MAX_AGE,
+            digest: hash(2),
+            head: 0,
+            length: 0,
+        };
         let request = RecordedRequest {
             time: WallTime(time),
             span: (time, time),
@@ -337,4 +350,55 @@ fn the_whole_body_of_text_is_compared() {
         }
     }
     assert_eq!(None, hash("text/html", "unknown", &body, 9));
+}
+
+/// The trial of a larger `cache.max_object` predicted nothing: a chunked response declares no length.
+#[test]
+fn a_response_without_a_declared_length_is_stored_up_to_max_object() {
+    let limit = |bytes| policy(|it| it.max_object = bytes);
+    let see = |length: u64, changed: u64| {
+        let mut trial = ConfigTrial::default();
+        for time in 0..4 {
+            let response = RecordedResponse {
+                time: WallTime(time),
+                status: 200,
+                fields: MAX_AGE,
+                digest: hash(3),
+                head: 0,
+                length,
+            };
+            let (one, other) = (limit(1 << 20), limit(changed));
+            let key = key(&one, "/a");
+            let side = |policy| TrialSide {
+                route: Some(0),
+                origin: 1,
+                demands: false,
+                course: Course::Cached { key: &key, policy },
+            };
+            let request = RecordedRequest {
+                time: WallTime(time),
+                span: (time, time),
+                weight: 1,
+                method: "GET",
+                scheme: "http",
+                authority: "h",
+                target: "/a",
+                fields: &[],
+                client: 1,
+                status: 200,
+                served: ServedBy::Origin,
+                response: Some(response),
+                stored: None,
+            };
+            trial.see(0, &request, &side(&one), &side(&other));
+        }
+        let report = trial.finish();
+        let storage = report.of(ChangeKind::Storage);
+        let example = storage.examples.first().map(|it| (it.from.clone(), it.to.clone(), it.key));
+        (report.running.hits, report.changed_share.hits, storage.requests, example)
+    };
+    let example = |from: &str, to: &str| Some((from.to_owned(), to.to_owned(), Some("cache.max_object")));
+    assert_eq!((0.0, 3.0, 4, example("too-large", "stored")), see(1_400_000, 2 << 20));
+    assert_eq!((3.0, 0.0, 4, example("stored", "too-large")), see(1_000_000, 500_000));
+    assert_eq!((3.0, 3.0, 0, None), see(0, 500_000), "an unknown length");
 }

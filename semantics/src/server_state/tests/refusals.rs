@@ -178,3 +178,32 @@ fn the_access_log_that_drops_lines_is_named_with_the_reason() {
         );
     }
 }
+
+/// After the limit was raised as the sentence had proposed, it proposed to double the new value, by the events at the old one.
+#[test]
+fn events_at_an_earlier_limit_are_none_of_the_limit_in_force() {
+    let mut judge = StateJudge::default();
+    let mut times = 0;
+    let mut facts = |second, limit| {
+        times += 2;
+        let mut facts = at(second);
+        (facts.client_limits[0], facts.counts.client_limits[0]) = (limit, times);
+        // A refusal of the route at each second.
+        facts.troubled = vec![limited_route(times, times)];
+        facts
+    };
+    (0..130).for_each(|second| drop(judge.look(&facts(second, 4096))));
+    let report = judge.look(&facts(130, 4096));
+    assert_eq!(vec!["route-limited", "limit-refuses-clients"], names(&report).1);
+    judge.reload(&sums(0, 0), &sums(0, 0), Some);
+    judge.renew(ChangedLimits { routes: vec![7], is_any: true });
+    assert_eq!("Healthy", judge.look(&facts(131, 8192)).sentence());
+    // It is reached as well.
+    (132..220).for_each(|second| drop(judge.look(&facts(second, 8192))));
+    let report = judge.look(&facts(220, 8192));
+    assert_eq!(vec!["route-limited", "limit-refuses-clients"], names(&report).1);
+    // Another reload changes no limit.
+    judge.reload(&sums(0, 0), &sums(0, 0), Some);
+    judge.renew(ChangedLimits::default());
+    assert_eq!(2, judge.look(&facts(221, 8192)).findings.len());
+}

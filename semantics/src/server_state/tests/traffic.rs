@@ -1,6 +1,7 @@
 //! The findings of one route or one origin by its requests of the last minute.
 
 use super::*;
+use crate::trial::evidence::ProxyLoop;
 
 #[test]
 fn a_route_that_refuses_most_requests_by_its_access_rules_is_a_notice() {
@@ -368,4 +369,40 @@ fn a_proxy_that_is_not_trusted_is_a_notice() {
         };
         assert_eq!(expect, found);
     }
+}
+
+/// The only sentence was that no certificate is for the host.
+#[test]
+fn the_loop_of_a_proxys_clients_replaces_the_notice_about_the_proxy() {
+    let of = |second, loops: Vec<ProxyLoopFact>| {
+        const ADDRESSES: [&str; 3] = ["9.9.9.1", "9.9.9.2", "9.9.9.3"];
+        let sample = |it: usize| RecordedSample {
+            client: Some([10, 0, 0, 1].into()),
+            unknown_host: None,
+            is_related: false,
+            ignored: Some(ADDRESSES[it % 3]),
+        };
+        StateFacts { proxy_loops: loops, ..of_samples(second, (0..10).map(sample)) }
+    };
+    let found = |is_own| ProxyLoopFact {
+        route: "shop".to_owned(),
+        found: ProxyLoop { proxy: [10, 0, 0, 1].into(), loops: 12, requests: 13, is_own },
+    };
+    for (is_own, by) in [(true, "`redirect_https` of its site"), (false, "the origin")] {
+        let mut judge = StateJudge::default();
+        judge.look(&of(0, vec![found(is_own)]));
+        let report = judge.look(&of(10, vec![found(is_own)]));
+        assert_eq!((StateWord::Degraded, vec!["proxy-redirect-loop"]), names(&report));
+        assert_eq!(
+            format!(
+                "Degraded: the clients of 10.0.0.1 are redirected in a loop by route shop since 02:46:11 UTC (12 of its 13 recent \
+                 requests say X-Forwarded-Proto: https, and {by} redirects them to https); larder ignores the field because \
+                 `clients.trusted` lacks the address"
+            ),
+            report.sentence()
+        );
+    }
+    let mut judge = StateJudge::default();
+    judge.look(&of(0, Vec::new()));
+    assert_eq!(vec!["proxy-not-trusted"], names(&judge.look(&of(10, Vec::new()))).1);
 }

@@ -6,6 +6,7 @@ use crate::field::Field;
 use crate::policy::Policy;
 use crate::storable::{NotStorable, Storable};
 use crate::trial::audience::url_of;
+use crate::trial::facts;
 use crate::trial::{RecordedRequest, ServedBy, judge};
 use std::collections::BTreeMap;
 
@@ -13,6 +14,9 @@ use std::collections::BTreeMap;
 const OTHERS: u64 = 10;
 /// The fewest responses of each of two origins that disagree: their clients differ as well, so a few may do so by chance.
 const RESPONSES: u64 = 8;
+/// The same of both together, with the fewest of each and the fewest URLs, where each of the two responds in one way to all requests of the
+/// route: a page is stored after the first response that may be, so that no other one comes.
+const STEADY: (u64, u64, usize) = (12, 4, 3);
 
 /// A URL whose requests all fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +55,8 @@ struct UrlTroubles {
     status: u16,
     /// By origin the responses that may be shared, and those that may not.
     origins: BTreeMap<u64, [u64; 2]>,
+    /// The same of requests that identify no client: sessions may be bound to an origin.
+    anonymous: BTreeMap<u64, [u64; 2]>,
 }
 
 impl<'p> RouteFaults<'p> {
@@ -75,6 +81,7 @@ impl<'p> RouteFaults<'p> {
             failed: 0,
             status: 0,
             origins: BTreeMap::new(),
+            anonymous: BTreeMap::new(),
         });
         it.number = number;
         it.requests += weight;
@@ -92,6 +99,9 @@ impl<'p> RouteFaults<'p> {
             Storable::Refuse(_) => return,
         };
         it.origins.entry(origin).or_default()[forbids] += 1;
+        if !facts::has_identity(request.fields) {
+            it.anonymous.entry(origin).or_default()[forbids] += 1;
+        }
     }
 
     /// The URLs whose requests all fail, while the others of the route are answered.
@@ -133,6 +143,28 @@ impl<'p> RouteFaults<'p> {
             }
         }
         let is_sure = |it: &Disagreement| it.shares.1.min(it.forbids.1) >= RESPONSES;
-        pairs.into_iter().find(|(pair, it)| is_sure(it) && !alike.contains(pair)).map(|it| it.1)
+        let found = pairs.iter().find(|(pair, it)| is_sure(it) && !alike.contains(pair));
+        found.map(|it| *it.1).or_else(|| pairs.values().find_map(|it| self.steady(it)))
+    }
+
+    /// The disagreement of two origins, if one lets all its responses to anonymous requests of the route be shared, and the other one none.
+    fn steady(&self, of: &Disagreement) -> Option<Disagreement> {
+        let sums = |origin: u64| {
+            let all = self.urls.values().filter_map(|it| it.anonymous.get(&origin));
+            all.fold([0, 0], |sum: [u64; 2], it| [sum[0] + it[0], sum[1] + it[1]])
+        };
+        let ([shares, none], [some, forbids]) = (sums(of.shares.0), sums(of.forbids.0));
+        let has = |it: &UrlTroubles, origin: u64| it.anonymous.contains_key(&origin);
+        let urls = self.urls.values().filter(|it| has(it, of.shares.0) && has(it, of.forbids.0)).count();
+        let is_steady = none == 0
+            && some == 0
+            && shares + forbids >= STEADY.0
+            && shares.min(forbids) >= STEADY.1
+            && urls >= STEADY.2;
+        is_steady.then_some(Disagreement {
+            shares: (of.shares.0, shares),
+            forbids: (of.forbids.0, forbids),
+            ..*of
+        })
     }
 }

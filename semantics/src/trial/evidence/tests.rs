@@ -77,6 +77,7 @@ fn recorded<T>(rows: &[Row], see: impl FnOnce(&[RecordedRequest<'_>]) -> T) -> T
                 fields: it.came,
                 digest: if it.body == 0 { 0 } else { it.body * 8 + 1 },
                 head: 0,
+                length: 0,
             }),
             stored: None,
         })
@@ -438,4 +439,98 @@ fn origins_that_disagree_on_sharing_are_found() {
     assert_eq!(None, found(&alternately, &|at| if at / 4 % 2 == 1 { NO_STORE } else { AGE }));
     // The first origin forbids it at times.
     assert_eq!(None, found(&alternately, &|at| if at == 0 { NO_STORE } else { of_second(at) }));
+}
+
+#[test]
+fn the_redirects_of_a_proxys_clients_to_their_own_url_are_a_loop() {
+    const HTTPS: &[Field<'static>] = &[field("x-forwarded-proto", "https")];
+    const FORWARDED: &[Field<'static>] = &[field("forwarded", "for=203.0.113.9;proto=https")];
+    let came = |location: &str| facts::response(&[Field { name: "Location", value: location.as_bytes() }]);
+    let found = |rows: &[Row], location: &str, secures: bool, scheme: &'static str| {
+        let text = came(location);
+        let fields = facts::fields(&text);
+        recorded(rows, |all| {
+            let mut loops = ProxyLoops::default();
+            for it in all {
+                let response = RecordedResponse { status: 308, fields: &fields, ..it.response.unwrap() };
+                let (served, response) = match secures {
+                    true => (ServedBy::Other, None),
+                    false => (ServedBy::Origin, Some(response)),
+                };
+                let request = RecordedRequest { scheme, status: 308, served, response, ..*it };
+                loops.note(&request, Some([127, 0, 7, 7].into()), secures);
+            }
+            loops.found().map(|it| (it.proxy.to_string(), it.loops, it.requests, it.is_own))
+        })
+    };
+    let rows = |sent: &'static [Field<'static>]| -> Vec<Row> {
+        (0..20)
+            .map(|it| Row {
+                sent: if it % 2 == 0 { sent } else { SILENT },
+                ..row(it, "/x?a=1".to_owned(), String::new())
+            })
+            .collect()
+    };
+    let expect = |is_own| Some(("127.0.7.7".to_owned(), 10, 20, is_own));
+    for sent in [HTTPS, FORWARDED] {
+        assert_eq!(expect(false), found(&rows(sent), "https://H:443/x?a=1", false, "http"));
+        assert_eq!(expect(true), found(&rows(sent), "", true, "http"), "by larder");
+    }
+    for elsewhere in
+        ["https://h/y", "http://h/x?a=1", "https://other/x?a=1", "https://h:8443/x?a=1", "/x?a=1"]
+    {
+        assert_eq!(None, found(&rows(HTTPS), elsewhere, false, "http"), "{elsewhere}");
+    }
+    assert_eq!(
+        None,
+        found(&rows(SILENT), "https://h/x?a=1", false, "http"),
+        "clients without a proxy follow it"
+    );
+    assert_eq!(None, found(&rows(HTTPS), "https://h/x?a=1", false, "https"), "a trusted proxy");
+    assert_eq!(None, found(&rows(HTTPS)[..18], "https://h/x?a=1", false, "http"), "nine");
+    let mut many = rows(HTTPS);
+    many.extend((20..22).map(|it| row(it, "/x".to_owned(), String::new())));
+    assert_eq!(None, found(&many, "https://h/x?a=1", false, "http"), "one of the clients invents the field");
+    assert!(!String::from_utf8_lossy(&came("https://h/x?token=s3cret")).contains("s3cret"));
+}
+
+/// Two releases behind one route were named by no sentence: each page was stored after the first response that may be.
+#[test]
+fn origins_that_disagree_on_each_page_are_found_by_few_responses() {
+    const NO_STORE: &[Field<'static>] = &[field("cache-control", "no-store")];
+    let policy = Policy::default();
+    let found = |shares: u64, forbids: u64, change: &dyn Fn(usize, &mut Row)| {
+        let all = (0..shares).map(|it| (1, AGE, it)).chain((0..forbids).map(|it| (2, NO_STORE, it)));
+        let (origins, rows): (Vec<u64>, Vec<Row>) = all
+            .map(|(origin, came, it)| (origin, Row { came, ..row(it, format!("/{it}"), String::new()) }))
+            .unzip();
+        recorded(&with(rows, change), |all| {
+            let mut application_faults = RouteFaults::new(&policy);
+            all.iter().enumerate().for_each(|(at, it)| application_faults.note(at, it, origins[at]));
+            application_faults.disagreement().map(|it| (it.shares, it.forbids))
+        })
+    };
+    let same = |_: usize, _: &mut Row| ();
+    assert_eq!(Some(((1, 4), (2, 8))), found(4, 8, &same));
+    assert_eq!(None, found(3, 9, &same), "too few of one");
+    assert_eq!(None, found(4, 7, &same), "too few of both");
+    assert_eq!(
+        None,
+        found(4, 8, &|at, it| if at == 4 {
+            it.came = AGE
+        }),
+        "one of the second may be shared"
+    );
+    assert_eq!(
+        None,
+        found(4, 8, &|_, it| it.cookie = "sid=1".to_owned()),
+        "sessions may be bound to an origin"
+    );
+    assert_eq!(
+        None,
+        found(4, 8, &|at, it| if at > 5 {
+            it.target = format!("/other{at}")
+        }),
+        "two common pages"
+    );
 }

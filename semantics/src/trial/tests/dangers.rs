@@ -32,6 +32,7 @@ fn told(rows: &[Miss<'_>], response: &[Field<'_>], running: &Policy, changed: &P
             fields: response,
             digest: hash(row.body),
             head: hash(row.head),
+            length: 0,
         };
         let request = recorded(number, row.target, row.fields, row.client, ServedBy::Origin, 200);
         let request = RecordedRequest { response: Some(response), ..request };
@@ -129,6 +130,7 @@ fn a_page_that_changes_during_a_request_does_not_alternate() {
                 fields: &[],
                 digest: hash(*body),
                 head: hash(1),
+                length: 0,
             };
             let request = recorded(number, "/a", &[], 1, ServedBy::Origin, 200);
             let request = RecordedRequest { span: (*begin, *end), response: Some(response), ..request };
@@ -261,6 +263,7 @@ fn urls_of_a_page_with_a_clock_become_one_without_an_alarm() {
             fields: MAX_AGE,
             digest: hash(row.body),
             head: 1,
+            length: 0,
         };
         let served = if is_miss { ServedBy::Origin } else { ServedBy::Cache(50) };
         let request = recorded(at * 100, row.target, &[], 1, served, 200);
@@ -298,6 +301,7 @@ fn variants_that_become_one_must_have_one_response() {
             fields: MAX_AGE,
             digest: hash(*body),
             head: 1,
+            length: 0,
         };
         let served = if *body > 0 { ServedBy::Origin } else { ServedBy::Cache(50) };
         let request = recorded(number, "/a", fields, 1, served, 200);
