@@ -71,6 +71,78 @@ it('makes what is written in several fields one change, and moves none of them',
   assert.equal(larder.configuration(), before);
 });
 
+/** Holds requests for the configuration with a method until `release`; `first` resolves with the first of them. */
+async function hold(method) {
+  let open, seenOne;
+  const held = new Promise((then) => (open = then));
+  const first = new Promise((then) => (seenOne = then));
+  const handler = async (route) => {
+    if (route.request().method() === method) {
+      seenOne();
+      await held;
+    }
+    await route.fallback();
+  };
+  await page.route('**/api/v1/config', handler);
+  return { first, release: open };
+}
+
+it('has the keys of the new file as soon as the dialog is gone', async () => {
+  const before = larder.configuration();
+  const routes = () => page.locator('.section.below:not(.add) .mono').allInnerTexts();
+  await go('config?part=form');
+  for (const [from, to] of [['/api/*', '/apis/*'], ['/apis/*', '/api/*']]) {
+    await page.locator('.section.below:not(.add)', { hasText: from }).click();
+    await page.getByRole('textbox', { name: /^path/ }).fill(to);
+    await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
+    await page.getByRole('button', { name: 'Review and apply' }).click();
+    const { first, release } = await hold('GET');
+    await confirm(page.locator('dialog'), 'Apply');
+    await first;
+    if ((await page.locator('dialog').count()) === 0) assert.deepEqual(await routes(), [to, '/*']);
+    release();
+    await page.locator('dialog').waitFor({ state: 'detached' });
+    assert.deepEqual(await routes(), [to, '/*']);
+  }
+  assert.equal(larder.configuration(), before);
+});
+
+it('keeps what is written while a change is applied', async () => {
+  const before = larder.configuration();
+  await go('config?part=form');
+  // Without the messages of the test before.
+  await page.reload();
+  await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();
+  const field = page.getByRole('textbox', { name: 'cache.default_ttl' });
+  await field.fill('24s');
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
+  await page.getByRole('button', { name: 'Review and apply' }).click();
+  const { release } = await hold('PUT');
+  await confirm(page.locator('dialog'), 'Apply');
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await page.getByRole('textbox', { name: /^name/ }).fill('leaves');
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
+  release();
+  await page.locator('.toast', { hasText: 'in force' }).waitFor();
+  assert.equal(larder.configuration(), before.replace('"60s"', '"24s"'));
+  assert.equal(await page.getByRole('textbox', { name: /^name/ }).inputValue(), 'leaves');
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
+  assert.equal(await page.locator('.waits', { hasText: 'The file changed' }).count(), 0, 'it is a draft of the new file');
+  await page.getByRole('button', { name: 'Review and apply' }).click();
+  await page.locator('dialog .diff .new', { hasText: 'leaves' }).waitFor();
+  assert.equal(await page.locator('dialog .diff .new').count(), 1, 'only what was written since');
+  await page.locator('dialog').getByRole('button', { name: 'Cancel' }).click();
+  await page.click('text=Discard');
+  await until('both fields are as the file', async () => (await field.inputValue()) === '24s' && (await page.getByRole('textbox', { name: /^name/ }).inputValue()) === 'pages');
+  larder.configure(before);
+  await until('the file is read again', async () => {
+    await page.reload();
+    await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();
+    return (await field.inputValue()) === '60s';
+  });
+});
+
 it('keeps a draft while other views are shown, and asks before the page goes with it', async () => {
   await go('config?part=form');
   await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();

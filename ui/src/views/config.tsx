@@ -13,7 +13,7 @@ import { useTrial } from '../parts/trial';
 import * as format from '../format';
 import { note, useFetched, useDebounced, useReadings } from '../hooks';
 import type { Checked, Config as Configuration, ConfigProblem, DiffLine } from '../types';
-import { type Draft, type DraftFile, type Read, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
+import { type Draft, type DraftFile, type Read, isChanged, saved, setDraft, settle, texts, useDraft, written } from './config_draft';
 import { Certificates } from './config_certificates';
 import { configuration, useSaved, waitsForReload } from './config_file';
 import { ConfigForm } from './config_form';
@@ -139,12 +139,16 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   }
   // The state ends first, within a second of the restart.
   const keys = waiting?.length === 0 ? [] : data.pending;
-  const done = (said: string): void => {
-    setDraft(null);
+  const done = async (said: string): Promise<void> => {
+    const current = await configuration().catch(() => null);
+    await written();
+    // In one step: the form has at no moment the keys of the file before.
+    settle(draft, current && saved(current));
+    if (current) take(current);
+    else again((it) => it + 1);
     setChecking(false);
     setWasMerged(false);
     showToast(said);
-    again((it) => it + 1);
   };
   return (
     <>
@@ -246,6 +250,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           }}
           fresh={fresh}
           wasMerged={wasMerged}
+          isInForce={!waitsForReload(data)}
           merge={async () => {
             await merge();
             setChecking(false);
@@ -288,13 +293,16 @@ interface ApplyProps {
   fresh: boolean;
   /** Whether the draft is the outcome of a merge. */
   wasMerged: boolean;
+  /** Whether the running configuration is that of the file. */
+  isInForce: boolean;
   /** Leads to the merge with the files as they are now. */
   merge: () => Promise<void>;
   close: () => void;
-  done: (said: string) => void;
+  /** Reads the files that are in force now. */
+  done: (said: string) => Promise<void>;
 }
 
-function Apply({ draft, checked, show, fresh, wasMerged, merge, close, done }: ApplyProps): JSX.Element {
+function Apply({ draft, checked, show, fresh, wasMerged, isInForce, merge, close, done }: ApplyProps): JSX.Element {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const needsStart = checked.restart.length > 0;
@@ -316,7 +324,7 @@ function Apply({ draft, checked, show, fresh, wasMerged, merge, close, done }: A
     setBusy(true);
     try {
       const { pending } = await put<{ pending: string[] }>('/api/v1/config', { base: main.base, text: main.text, included: draft.files.slice(1).filter(isChanged).map(({ path, text, base }) => ({ path, text, base })) });
-      done(`The new configuration is in force.${waitingFor(pending)}`);
+      await done(`The new configuration is in force.${waitingFor(pending)}`);
     } catch (error) {
       fail(error);
       setBusy(false);
@@ -347,6 +355,11 @@ function Apply({ draft, checked, show, fresh, wasMerged, merge, close, done }: A
       {wasMerged && (
         <p class="hint" role="status">
           <Icon name="undo" /> The draft is merged with the changed file. The difference is that to the file as it is now.
+        </p>
+      )}
+      {!isInForce && (
+        <p class="hint">
+          <Icon name="clock" /> The file is not in force. The difference is that to the file, not to the running configuration.
         </p>
       )}
       {trial.shown}
@@ -380,7 +393,7 @@ function Refused({ problem, show }: { problem: Problem | null; show?: (it: Confi
 type Past = Configuration['history'][number];
 
 /** `drafted`: there is a draft, which a rollback discards. */
-function History({ config, drafted, done }: { config: Configuration; drafted: boolean; done: (said: string) => void }): JSX.Element {
+function History({ config, drafted, done }: { config: Configuration; drafted: boolean; done: (said: string) => Promise<void> }): JSX.Element {
   const [asking, ask] = useState<Past | null>(null);
   if (config.history.length === 0) return <p class="hint">No changes yet. Every applied change is kept here and can be rolled back.</p>;
   return (
@@ -425,7 +438,8 @@ interface RollBackProps {
   config: Configuration;
   drafted: boolean;
   close: () => void;
-  done: (said: string) => void;
+  /** Reads the files that are in force now. */
+  done: (said: string) => Promise<void>;
 }
 
 /** What would change, before it does. */
@@ -442,8 +456,8 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
     try {
       // Only the difference that was shown is applied: not if another client changed the file meanwhile.
       const { pending } = await post<{ pending: string[] }>('/api/v1/config/rollback', { to: to.id, base: config.hash });
+      await done(`The configuration before the change of ${format.moment(to.time)} is in force again.${waitingFor(pending)}`);
       close();
-      done(`The configuration before the change of ${format.moment(to.time)} is in force again.${waitingFor(pending)}`);
     } catch (error) {
       setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
       setBusy(false);

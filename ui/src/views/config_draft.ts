@@ -31,7 +31,7 @@ export interface Draft {
   /** The keys of these texts; without them, the next check has them. */
   read?: Read | undefined;
   /** The field that was written in last, with what the draft was before. */
-  last?: { field: string; files: DraftFile[] };
+  last?: { field: string; files: DraftFile[] } | undefined;
 }
 
 /** The keys of texts, and the number of the file of each site. */
@@ -89,6 +89,16 @@ function keep(it: Draft | null): void {
 export function setDraft(it: Draft | null): void {
   era += 1;
   keep(it);
+}
+
+/** Resolves once all edits that were asked for are made. */
+export const written = (): Promise<unknown> => queue;
+
+/** The draft `before` was applied, or discarded by a rollback, and the files are `now` these (`null`: unknown). Later edits stay a draft. */
+export function settle(before: Draft | null, now: DraftFile[] | null): void {
+  if (draft === before) return setDraft(null);
+  const isApplied = now !== null && before?.files.every((it, at) => it.path === now[at]?.path && it.text === now[at]?.text);
+  if (draft && isApplied) keep({ ...draft, files: draft.files.map((it, at) => ({ ...now[at]!, text: it.text })), last: undefined });
 }
 
 /** The draft as it is now; `busy` while an edit is on its way. */

@@ -21,16 +21,23 @@ const withoutKeys = (it: Config | null): string => JSON.stringify(it && { ...it,
 /** The saved configuration; `turn` reads it again. */
 export function useSaved(turn: number): Fetched<Config> {
   const fetched = useFetched<Config>(String(turn), configuration);
-  const { data, take } = fetched;
+  const { data } = fetched;
   const known = useRef(data);
   known.current = data;
+  // A reading that began before the file was changed here is not taken.
+  const taken = useRef(0);
+  const take = (it: Config): void => {
+    taken.current += 1;
+    fetched.take(it);
+  };
   const every = data && waitsForReload(data) ? SOON : EVERY;
   useEffect(() => {
     let isOpen = true;
     const read = (): void => {
       if (document.hidden) return;
       // The frame shows that larder does not respond.
-      void configuration().then((it) => isOpen && withoutKeys(it) !== withoutKeys(known.current) && take(it), () => null);
+      const before = taken.current;
+      void configuration().then((it) => isOpen && before === taken.current && withoutKeys(it) !== withoutKeys(known.current) && take(it), () => null);
     };
     const timer = window.setInterval(read, every);
     addEventListener('focus', read);
@@ -41,7 +48,6 @@ export function useSaved(turn: number): Fetched<Config> {
       removeEventListener('focus', read);
       document.removeEventListener('visibilitychange', read);
     };
-    // What was read before a change was applied is not taken after it.
   }, [turn, every]);
-  return fetched;
+  return { ...fetched, take };
 }
