@@ -76,6 +76,11 @@ function Plain({ text }: { text: string }): JSX.Element {
   );
 }
 
+/** A text within a link or a button: names between backticks are code. */
+export function Codes({ text }: { text: string }): JSX.Element {
+  return <>{text.split('`').map((part, at) => (at % 2 ? <code key={at}>{part}</code> : part))}</>;
+}
+
 export function Linked({ text }: { text: string }): JSX.Element {
   return <>{text.split('`').map((part, at) => (at % 2 ? <Code key={at} text={part} /> : <Plain key={at} text={part} />))}</>;
 }

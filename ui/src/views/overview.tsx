@@ -42,7 +42,7 @@ export function Overview({ params }: { params: URLSearchParams }): JSX.Element {
       {scopes && (
         <div class="worst">
           <Routes {...scopes} params={params} />
-          <Origins {...scopes} marked={params.get('origin')?.split(',') ?? []} />
+          <Origins {...scopes} params={params} />
         </div>
       )}
       <Tiers stats={latest} over={over} showsMemory={params.get('show') === 'memory'} />

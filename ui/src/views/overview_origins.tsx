@@ -6,16 +6,18 @@ import { Act } from '../parts/act';
 import { Failed } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { useShort } from '../parts/short';
+import { originsOf } from '../parts/state';
 import { showToast } from '../parts/toast';
 import * as format from '../format';
-import { useMedia, useSend } from '../hooks';
+import { note, useMedia, useSend } from '../hooks';
+import { may } from '../identity';
 import { areMany, between, quantile } from '../points';
 import { type Over, readings } from '../readings';
-import type { Origin, Stats } from '../types';
+import type { Finding, Origin, Stats } from '../types';
 
-/** Rows that are shown at first, as many as routes. */
+/** Rows that are shown at first, as many as routes; more if more origins are troubled. */
 const FEW = 4;
-/** The same in a high window. */
+/** The same in a high window, and the most of those that are troubled. */
 const MORE = 12;
 
 /** How an origin is, in a word: its colour, and what that means for requests. */
@@ -30,11 +32,22 @@ const STATES: Record<string, [word: string, look: string, means: string]> = {
   taken_out: ['drained', 'warn', 'Drained by an operator: no new requests until it is restored or larder restarts'],
 };
 
+/** The word for an origin that receives requests and that a finding of the state names. */
+const FOUND: Record<string, string> = { 'origin-errors': 'errors', 'origin-slow': 'slow', 'origin-queue': 'queue', 'origins-disagree': 'differs' };
+
 /** The worst come first. */
 const RANKS = ['ejected', 'unhealthy', 'failing', 'probing', 'slow_start', 'drained', 'up'];
 
-function State({ of }: { of: Origin }): JSX.Element {
+function State({ of, found }: { of: Origin; found: Finding | undefined }): JSX.Element {
   const state = of.drained_by === 'operator' ? 'taken_out' : (of.state ?? 'up');
+  const foundAs = state === 'up' && found && FOUND[found.name];
+  if (foundAs) {
+    return (
+      <span class="chip warn" title={`${found.what}${found.evidence && ` (${found.evidence})`}`}>
+        {foundAs}
+      </span>
+    );
+  }
   const [word, look, means] = STATES[state] ?? [state, 'warn', ''];
   const left = state === 'ejected' && of.ejected_ms ? `; one request probes it in ${format.flat(format.seconds(of.ejected_ms / 1000))}` : '';
   return (
@@ -47,9 +60,15 @@ function State({ of }: { of: Origin }): JSX.Element {
 /** The requests that it got, as they finish. */
 const leadsTo = (it: Origin): string => `#/live?filter=${encodeURIComponent(`origin == ${JSON.stringify(it.name)}`)}`;
 
-/** `marked`: the origins that a link to the view is about. */
-export function Origins({ now, then, seconds, marked }: Over & { marked: string[] }): JSX.Element | null {
-  const [drains, setDrains] = useState<string | null>(null);
+/** `params` of a link: `origin` are those that it is about, and `drain` is the one whose dialog it opens. */
+export function Origins({ now, then, seconds, params }: Over & { params: URLSearchParams }): JSX.Element | null {
+  const marked = params.get('origin')?.split(',') ?? [];
+  const [drains, setDrains] = useState(may('operator') ? params.get('drain') : null);
+  const close = (): void => {
+    setDrains(null);
+    const { drain: _, ...kept } = Object.fromEntries(params);
+    note('overview', kept);
+  };
   const narrow = useMedia('(max-width: 600px)');
   const before = new Map((then.origins ?? []).map((it) => [it.name, it]));
   const rows = (now.origins ?? []).map((it) => {
@@ -58,9 +77,15 @@ export function Origins({ now, then, seconds, marked }: Over & { marked: string[
     const [requests, failures] = [grew('requests'), grew('failures')];
     return { it, requests: requests / seconds, failures, isBad: areMany(failures, requests), p99: quantile(between(old?.latency, it.latency), 0.99) };
   });
+  // The findings are the worst first.
+  const findings = now.health?.findings ?? [];
+  const found = new Map(findings.map((it, at) => [it, at] as const).reverse().flatMap(([it, at]) => originsOf(it).map((name) => [name, at] as const)));
+  const foundAt = (it: Origin): number => found.get(it.name) ?? findings.length;
   const rank = (it: Origin): number => RANKS.indexOf(it.state ?? 'up');
-  rows.sort((a, b) => rank(a.it) - rank(b.it) || b.failures - a.failures || b.requests - a.requests);
-  const [shown, more] = useShort(rows, 'origins', useMedia('(min-height: 1200px)') ? MORE : FEW, ({ it }) => marked.includes(it.name));
+  rows.sort((a, b) => foundAt(a.it) - foundAt(b.it) || rank(a.it) - rank(b.it) || b.failures - a.failures || b.requests - a.requests);
+  const troubled = rows.filter(({ it }) => found.has(it.name) || (it.state !== undefined && it.state !== 'up' && it.state !== 'drained')).length;
+  const few = useMedia('(min-height: 1200px)') ? MORE : Math.max(FEW, Math.min(troubled, MORE));
+  const [shown, more] = useShort(rows, 'origins', few, ({ it }) => marked.includes(it.name));
   const body = useRef<HTMLTableSectionElement>(null);
   // After a reload of the configuration, a later reading has the row.
   const isMarked = shown.some(({ it }) => marked.includes(it.name));
@@ -99,7 +124,7 @@ export function Origins({ now, then, seconds, marked }: Over & { marked: string[
                   </a>
                 </th>
                 <td>
-                  <State of={it} />
+                  <State of={it} found={findings[foundAt(it)]} />
                 </td>
                 {!narrow && <td class="num">{format.flat(format.rate(requests))}</td>}
                 {!narrow && <td class={`num ${isBad ? 'bad' : failures ? '' : 'faint'}`}>{format.flat(format.count(failures))}</td>}
@@ -113,7 +138,7 @@ export function Origins({ now, then, seconds, marked }: Over & { marked: string[
         </table>
       </div>
       {more}
-      {chosen && <DrainDialog of={chosen} stats={now} close={() => setDrains(null)} />}
+      {chosen && !chosen.drained_by && <DrainDialog of={chosen} stats={now} close={close} />}
     </section>
   );
 }
