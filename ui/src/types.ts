@@ -76,7 +76,7 @@ export interface Stats {
   totals?: { errors_4xx: number; errors_5xx: number; could_be_hits: number; revalidated: number };
   /** These and the origins are empty in a reading of the totals. */
   routes?: RouteStats[];
-  tiers?: { name: string; state: string; hits: number; bytes_served: number; objects?: number; used_bytes?: number; budget_bytes?: number }[];
+  tiers?: { name: string; state: string; hits: number; bytes_served: number; objects?: number; used_bytes?: number; budget_bytes?: number; device_full?: boolean }[];
   origins?: Origin[];
   saved?: { origin_us: number };
   memory?: { rss_bytes?: number; attributed_bytes: number; parts: { tier: string; purpose: string; bytes: number }[] };

@@ -7,6 +7,7 @@ import { flat, when } from '../format';
 import type { Figure } from '../format';
 import { colour, onTheme } from '../theme';
 import type { Mark } from '../types';
+import { Codes } from './linked';
 
 export interface Series {
   label: string;
@@ -280,7 +281,7 @@ function Marks({ of }: { of: Mark[] }): JSX.Element | null {
     <ul class={all ? 'marks all' : 'marks'} aria-label="Events in the time shown">
       {(all ? of : of.slice(0, SHOWN)).map((it) => (
         <li key={`${it.at} ${it.what}`} class={isWrong(it) ? 'bad' : ''}>
-          <span class="num">{when(it.at)}</span> {it.what}
+          <span class="num">{when(it.at)}</span> <Codes text={it.what} />
           {it.count! > 1 && `, ${it.count} times, last at ${when(it.last!)}`}
         </li>
       ))}

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import type { ConfigProblem, DiffLine } from '../types';
 import { Icon } from './icons';
+import { Codes } from './linked';
 
 /** With `show`, a problem with a line is a button that shows its place. */
 export function Problems({ of, show, mild = false }: { of: ConfigProblem[]; show?: (it: ConfigProblem) => void; mild?: boolean }): JSX.Element {
@@ -36,7 +37,7 @@ function Sentence({ of: it }: { of: ConfigProblem }): JSX.Element {
         </b>
       )}
       {it.key !== null && <code>{it.key}: </code>}
-      {it.message}
+      <Codes text={it.message} />
     </>
   );
 }

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Icon } from './icons';
+import { Codes } from './linked';
 import { cut } from './long';
 
 interface Toast {
@@ -38,7 +39,7 @@ export function Toasts(): JSX.Element {
       {toasts.map((it) => (
         <div key={it.id} class={it.bad ? 'toast bad' : 'toast'}>
           <Icon name={it.bad ? 'warn' : 'check'} />
-          {it.text}
+          <Codes text={it.text} />
         </div>
       ))}
     </div>

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Icon } from '../parts/icons';
+import { Codes } from '../parts/linked';
 import type { ConfigProblem, Key, Layer, Setting } from '../types';
 import type { Edit } from './config_draft';
 import { Input, Shown, control } from './config_input';
@@ -90,7 +91,7 @@ export function OneField({ it, value, layers, problems, editable, era, edit }: P
             </span>
           )}
         </label>
-        <p>{it.key.help.replaceAll('`', '')}</p>
+        <p><Codes text={it.key.help} /></p>
       </div>
       <div class="setting-value">
         {shown ? (
@@ -101,7 +102,7 @@ export function OneField({ it, value, layers, problems, editable, era, edit }: P
           <Input id={id} it={it} value={value} bad={bad} editable={editable} era={era} writes={setWriting} edit={edit} />
         )}
         <p class="setting-kind" id={`${id} kind`}>
-          {bad.has('') ? <span class="bad">{bad.get('')}</span> : shown ? null : (it.key.allowed ?? it.key.kind)}
+          {bad.has('') ? <span class="bad"><Codes text={bad.get('')!} /></span> : shown ? null : (it.key.allowed ?? it.key.kind)}
         </p>
         {(inherited || own || flag) && (
           <p class="from">

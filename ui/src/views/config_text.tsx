@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Problems } from '../parts/diff';
 import { Icon } from '../parts/icons';
+import { Codes } from '../parts/linked';
 import type { ConfigProblem, Key } from '../types';
 import { type Completions, complete } from './config_complete';
 
@@ -163,6 +164,7 @@ const startOf = (lines: string[], line: number): number => lines.slice(0, line -
 
 /** A mistake: its words at the end of the line, and a wave below what it is about. */
 function Mark({ it, line, scrolled, show }: { it: ConfigProblem; line: string; scrolled: number; show: () => void }): JSX.Element {
+  const plain = it.message.replaceAll('`', '');
   const top = `${(it.line! - 1) * LINE + ABOVE}px`;
   const from = it.column === null ? line.length - line.trimStart().length : Math.min(it.column - 1, line.length);
   const length = it.column === null ? line.trim().length : (/^("[^"]*"?|'[^']*'?|[^\s=,[\]{}]+|.)/.exec(line.slice(from))?.[0].length ?? 0);
@@ -170,10 +172,10 @@ function Mark({ it, line, scrolled, show }: { it: ConfigProblem; line: string; s
   const maxWidth = `calc(100% - ${line.length * CHARACTER + INDENT + 30}px)`;
   return (
     <>
-      <button class="mark-line" style={{ top }} onClick={show} title={it.message} aria-label={`Line ${it.line}: ${it.message}`}>
+      <button class="mark-line" style={{ top }} onClick={show} title={plain} aria-label={`Line ${it.line}: ${plain}`}>
         <Icon name="warn" size={13} />
         <span class="mark-text" style={{ maxWidth }}>
-          {it.message}
+          <Codes text={it.message} />
         </span>
       </button>
       <pre class="wave" aria-hidden="true" style={{ top, left: `${INDENT - scrolled}px` }}>

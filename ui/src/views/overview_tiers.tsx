@@ -57,9 +57,9 @@ function OneTier({ of, stats, over }: { of: Tier; stats: Stats; over: Over | nul
       </span>
     );
   }
-  const usable = of.name === 'ram' ? stats.ram.usable_bytes : of.budget_bytes;
-  const withheld = of.name === 'ram' && usable !== of.budget_bytes;
-  const filled = of.used_bytes !== undefined && usable ? `${format.flat(format.bytes(of.used_bytes))} of ${format.flat(format.bytes(usable))}${of.name === 'disk' ? ' allocated' : withheld ? ' usable' : ''}` : null;
+  const usable = of.name === 'ram' ? stats.ram.usable_bytes : of.device_full ? of.used_bytes : of.budget_bytes;
+  const bytes = (it: number): string => format.flat(format.bytes(it));
+  const filled = of.used_bytes !== undefined && usable ? `${bytes(of.used_bytes)} of ${bytes(usable)}${usable !== of.budget_bytes ? ' usable' : of.name === 'disk' ? ' allocated' : ''}` : null;
   const grown = (name: string): number => (over ? Math.max(0, (over.now.counters[name] ?? 0) - (over.then.counters[name] ?? 0)) : 0);
   const responses = grown('cache_evictions');
   const evicted = of.name === 'ram' && over ? responses / over.seconds : null;
@@ -70,6 +70,7 @@ function OneTier({ of, stats, over }: { of: Tier; stats: Stats; over: Over | nul
   return (
     <a class="tier" href={href} {...(of.name === 'disk' ? { title: 'The files take whole segments: space of removed responses is free again with its segment' } : {})}>
       <b>{name}</b> {of.state !== 'on' && <span class="chip bad">{of.state}</span>}
+      {of.device_full && <span class="chip warn" title={`Pages are dropped before cache.disk.size (${bytes(of.budget_bytes ?? 0)}) is reached`}>device full</span>}
       {filled && <Meter share={of.used_bytes! / usable!} text={filled} />}
       {of.objects !== undefined && <span>{format.flat(format.count(of.objects))} objects</span>}
       {hits !== null && <span>{format.flat(format.rate(hits))} hits / s</span>}

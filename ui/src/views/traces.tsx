@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { get, put } from '../api';
-import { Skeleton, Cache, Empty, Failed, Head, Segments, Url, cacheWords } from '../parts/basic';
+import { Skeleton, Cache, Failed, Head, Segments, Url, cacheWords } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
@@ -138,9 +138,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
               </p>
             </>
           ) : (
-            <Empty icon="traces" title={traces.length ? 'No request entered this stage' : 'No traces yet'}>
-              {traces.length ? 'Choose another stage.' : 'Sampling, above, chooses the routes of which every Nth request is traced.'}
-            </Empty>
+            <p class="hint">{traces.length ? 'No request entered this stage. Choose another one.' : 'No traces yet. Sampling, below, chooses the routes of which every Nth request is traced.'}</p>
           )}
           {rows.length > 0 && (
             <section class="block">

@@ -6,6 +6,7 @@ import { get } from '../api';
 import { Skeleton, Empty, Failed, Head, reasonWords } from '../parts/basic';
 import { Changes } from '../parts/changes';
 import { Icon } from '../parts/icons';
+import { Codes } from '../parts/linked';
 import { Long } from '../parts/long';
 import { useShort } from '../parts/short';
 import * as format from '../format';
@@ -138,7 +139,7 @@ function Findings({ of, several }: { of: Advice['findings']; several: boolean })
           <summary>
             {/* First, so that it floats in the first line. */}
             <span class="finding-gain">{gainOf(it)}</span> <b>
-              <Coded text={it.sentence} />
+              <Codes text={it.sentence} />
             </b>{' '}
             {several && <span class="faint">{it.routes.join(', ')}</span>}
           </summary>
@@ -231,11 +232,11 @@ function Table({ rows, several }: { rows: Row[]; several: boolean }): JSX.Elemen
                   </span>
                 </p>
                 <p class="why-text">
-                  <Coded text={it.reason.sentence} />
+                  <Codes text={it.reason.sentence} />
                 </p>
                 {it.reason.change && (
                   <p class="why-change">
-                    <Icon name="arrow" size={13} /> <span><Coded text={it.reason.change} /></span>
+                    <Icon name="arrow" size={13} /> <span><Codes text={it.reason.change} /></span>
                   </p>
                 )}
                 {it.evidence && <p class="why-text">{it.evidence}</p>}
@@ -265,9 +266,4 @@ function Example({ it }: { it: { method: string; url: string } }): JSX.Element {
       </button>
     </p>
   );
-}
-
-/** A sentence in which the parts between backticks are code. */
-function Coded({ text }: { text: string }): JSX.Element {
-  return <>{text.split('`').map((it, at) => (at % 2 ? <code key={at}>{it}</code> : it))}</>;
 }
