@@ -238,9 +238,8 @@ impl Gateway {
                 (CacheVerdict::refused(status, refusal_sentence(status)), None, RuleRecord::default());
         }
         verdict.add_unavailable(route);
-        let ends_here =
-            refused.is_none() && request_headers::max_forwards(&request.method, &fields) == Some(0);
-        if ends_here {
+        let is_last = refused.is_none() && request_headers::max_forwards(&request.method, &fields) == Some(0);
+        if is_last {
             (verdict, bypass, record) = (CacheVerdict::ends_here(), None, RuleRecord::default());
         }
         let (refused_lately, audience) = self.shared.unstored.look_up(hash);
@@ -252,7 +251,7 @@ impl Gateway {
             (Some(405), _) => self.changes_to_use_cache(&asked, (scheme, authority), known, &key, now),
             // The request is valid; it was sent to the wrong place.
             (Some(_), _) => None,
-            _ if ends_here => change::onwards(&asked).map(|it| change::of_remedies(&it)),
+            _ if is_last => change::onwards(&asked).map(|it| change::of_remedies(&it)),
             (None, Some(it)) if !it.has_remedy() => None,
             (None, Some(_)) => self.changes_to_use_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, audience, now).of(verdict.name, &known),

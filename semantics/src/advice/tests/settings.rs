@@ -96,10 +96,8 @@ fn routes_with_the_same_change_are_one_finding() {
 fn missing_pages_get_a_lifetime_of_their_status() {
     let reasons = counts(&[(MissReason::NoLifetime, 100)]);
     let silent = |errors| SilentErrors { errors, all: 50, statuses: vec![404, 410] };
-    let keys = |policy: &Policy,
-                anonymous,
-                silent: &SilentErrors|
-     -> Vec<(&'static str, u64, Vec<(&'static str, SettingValue)>)> {
+    type Proposed = (&'static str, u64, Vec<(&'static str, SettingValue)>);
+    let keys = |policy: &Policy, anonymous, silent: &SilentErrors| -> Vec<Proposed> {
         let of = CountedRoute { anonymous, silent, ..route(policy, &reasons) };
         let found = advice_of(&[of]).findings;
         let settings =
