@@ -139,8 +139,7 @@ impl LiteralWalk {
     /// The secrecy of a value of the present key. In a text that is not TOML the path of an unknown key may be wrong.
     fn secrecy(&mut self, text: &str, literal: &ValueLiteral, is_toml: bool) -> Secrecy {
         if let Some(known) = unknown_key::known(&self.path) {
-            let may_be_secret = known == Secrecy::Shown && unknown_key::is_secret_url(&literal.value(text));
-            return if may_be_secret { Secrecy::Ordinary } else { known };
+            return known;
         }
         if !is_toml || !self.judged.shows(&self.path) || unknown_key::is_secret_value(&literal.value(text)) {
             return Secrecy::Unknown;

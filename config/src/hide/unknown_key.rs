@@ -24,8 +24,7 @@ pub(super) enum Secrecy {
         /// Whether a user and a colon precede it.
         has_user: bool,
     },
-    /// A field, parameter or variable of a table that may have secrets, whose name says of none, or a URL with a password or a
-    /// parameter for secrets: its value decides.
+    /// A field, parameter or variable of a table that may have secrets, whose name says of none: its value decides.
     Ordinary,
     /// It is a condition, which may compare a field with a secret.
     Condition,
@@ -264,15 +263,6 @@ pub(super) fn is_secret_value(value: &str) -> bool {
         || ["$2", "$argon", "$5$", "$6$", "$apr"].iter().any(|it| lower.contains(it))
         || names(':')
         || !lower.contains("==") && names('=')
-}
-
-/// Whether a value has a URL with a password, or with a parameter whose name says that it is secret.
-pub(super) fn is_secret_url(value: &str) -> bool {
-    let has_password = |it: &str| {
-        let authority = it.split_once("://").and_then(|it| it.1.split(['/', '?', '#']).next());
-        authority.and_then(|it| it.rsplit_once('@')).is_some_and(|it| it.0.contains(':'))
-    };
-    value.split_whitespace().any(|it| has_password(it) || it.contains('?') && shown_target(it) != it)
 }
 
 /// Whether a text ends with a name of secrets.

@@ -106,8 +106,12 @@ impl AcmeClient {
             response = response.header(it.name, it.value);
         }
         let (parts, ()) = response.body(()).map_err(Error::Http)?.into_parts();
-        let bad =
-            |what: &str| failed(format!("the CA {authority} answered {status} to {} {what}", place.target));
+        let bad = |what: &str| {
+            let target = &place.target;
+            failed(format!(
+                "the CA {authority} does not answer as ACME requires: {status} for {target}, {what}"
+            ))
+        };
         let body = answer.body.ok_or_else(|| bad("with more than 1 MiB"))?;
         // The library would tell neither the CA nor the status.
         if !(body.is_empty() || body.starts_with(b"-----BEGIN") || is_json(&body)) {
