@@ -151,7 +151,7 @@ fn send_trace(larder: &Larder, kind: &Kind<'_>, own: &str, asked: impl Fn() -> u
     );
 }
 
-/// The trace of visitors of a real Django, of whom each tenth has this session.
+/// The trace of visitors of a real Django: every tenth request has the cookie `session`.
 pub(super) fn visit_django(larder: &Larder, session: &str, own: &str, asked: impl Fn() -> usize) {
     let kind = Kind { preset: "django", anonymous: "", login: session, carried: &["theme=dark"] };
     send_trace(larder, &kind, own, asked);
