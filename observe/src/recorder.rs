@@ -446,7 +446,7 @@ impl RecorderFeed {
             client: facts::client(bytes.as_ref().map_or(&[][..], |it| it), it.fields, self.seed),
             digest: answer.map_or(0, |it| it.digest),
             head: answer.map_or(0, |it| it.head),
-            length: answer.map_or(0, |it| u32::try_from(it.length).unwrap_or(u32::MAX)),
+            length: origin.map_or(0, |it| it.recorded_length),
             origin: origin.map_or(0, |it| origin_hash(&it.name)),
             address,
             weight,

@@ -182,6 +182,8 @@ pub struct OriginFacts {
     pub is_plain_text: bool,
     /// Its facts for the recorder, where the request is recorded.
     pub recorded: Option<RecordedAnswer>,
+    /// The bytes of the body of a recorded answer; 0 if they are not known.
+    pub recorded_length: u32,
 }
 
 /// The facts of a recorded answer, for trials of a configuration: `semantics::trial::facts`.
@@ -193,8 +195,6 @@ pub struct RecordedAnswer {
     pub digest: u64,
     /// A hash of the fields that are shared with it.
     pub head: u64,
-    /// The bytes of its body; 0 if they are not known.
-    pub length: u64,
 }
 
 impl OriginFacts {
@@ -221,7 +221,6 @@ impl FillStarter {
                 facts: facts::response(&fields).into(),
                 digest: facts::digest(&fields),
                 head: facts::head_digest(&fields),
-                length: 0,
             }
         });
         self.origin_facts.set(Some(OriginFacts {
@@ -231,6 +230,7 @@ impl FillStarter {
             status,
             is_plain_text: false,
             recorded,
+            recorded_length: 0,
         }));
     }
 

@@ -258,24 +258,19 @@ impl<'c> Machine<'_, 'c> {
     /// clients.
     fn hashes_body(&mut self, fields: &FieldList) {
         if self.starter.is_recorded && self.input.facts.method != "HEAD" {
-            self.response.digest = Some(Box::new(BodyDigest::of(&fields.view())));
+            self.response.digest = BodyDigest::of(&fields.view()).map(Box::new);
+            self.response.is_measured = true;
         }
-    }
-
-    /// The hash of the body that is sent, if it has one.
-    fn digest(&mut self) -> Option<&mut BodyDigest> {
-        (**self.response.digest.as_mut()?).as_mut()
     }
 
     /// The log record of the exchange with the origin, with the body's digest and length if the whole body was sent.
     pub fn final_origin(&self) -> Option<OriginFacts> {
         let mut facts = self.starter.origin_facts.take()?;
         let response = &self.response;
-        if let (Some(recorded), Some(body), true) =
-            (&mut facts.recorded, &response.digest, response.summary.complete)
-        {
-            recorded.length = response.summary.body;
-            recorded.digest = (**body).as_ref().map_or(recorded.digest, BodyDigest::finish);
+        if let (Some(recorded), true) = (&mut facts.recorded, response.summary.complete) {
+            let length = if response.is_measured { response.summary.body } else { 0 };
+            facts.recorded_length = u32::try_from(length).unwrap_or(u32::MAX);
+            recorded.digest = response.digest.as_ref().map_or(recorded.digest, |it| it.finish());
         }
         Some(facts)
     }
@@ -500,7 +495,7 @@ impl<'c> Machine<'_, 'c> {
             let next = reading.next(demand, reply);
             match flush_while_waiting(stages, reply, next).await? {
                 Ok(bytes) => {
-                    self.digest().iter_mut().for_each(|it| it.add(&bytes));
+                    self.response.digest.iter_mut().for_each(|it| it.add(&bytes));
                     let piece = BodyPiece::Bytes(bytes);
                     let (start, end) = (at, at + piece.len());
                     at = end;
@@ -567,7 +562,7 @@ impl<'c> Machine<'_, 'c> {
             };
             let next = with_upload(&mut direct.upload, next);
             let next = flush_while_waiting(self.input.stages, reply, next).await??;
-            if let (Ok(Some(bytes)), Some(digest)) = (&next, self.digest()) {
+            if let (Ok(Some(bytes)), Some(digest)) = (&next, &mut self.response.digest) {
                 digest.add(bytes);
             }
             match next {
@@ -577,8 +572,7 @@ impl<'c> Machine<'_, 'c> {
                 }
                 Ok(Some(bytes)) => {
                     if let Some(reader) = pressure::send(self.input.gateway, source, reply, bytes).await? {
-                        // The rest is not hashed.
-                        self.response.digest.iter_mut().for_each(|it| **it = None);
+                        self.response.digest = None; // The rest is not hashed.
                         return send_rest(reply, reader).await;
                     }
                 }

@@ -211,8 +211,10 @@ pub(crate) struct ResponseState<'c> {
     pub answer: Option<Delivery<'c>>,
     error: OwnError,
     pub room: StoreRoom,
-    /// Where the body that is sent is the origin's and new, and is recorded: its hash, if its coding is known.
-    pub digest: Option<Box<Option<BodyDigest>>>,
+    /// The hash of the body that is sent, where it is the origin's and new.
+    pub digest: Option<Box<BodyDigest>>,
+    /// Whether the whole body of a new response of the origin is sent, and its length is recorded.
+    pub is_measured: bool,
     /// The target of a redirect within this server; `reply` is unused then.
     pub local_redirect: Option<String>,
     pub summary: RequestSummary,
@@ -226,6 +228,7 @@ impl<'c> ResponseState<'c> {
             error: OwnError::Status(502),
             room: StoreRoom::Unknown,
             digest: None,
+            is_measured: false,
             local_redirect: None,
             summary: RequestSummary::default(),
         }
@@ -567,6 +570,6 @@ mod tests {
             gateway.run_machine(route, request, client, body, reply, observed)
         });
         let machine = size_of::<Machine<'static, 'static>>();
-        assert!(machine <= 784 && future <= 5552, "the machine has {machine} bytes, its future {future}");
+        assert!(machine <= 768 && future <= 5552, "the machine has {machine} bytes, its future {future}");
     }
 }
